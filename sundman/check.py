@@ -1,0 +1,105 @@
+"""Checks at the door: bad arguments raise before anything is traced or compiled.
+
+Every check names the argument, shows its value and says what would be right. Traced
+values (a hyper-parameter under ``vmap`` or ``grad``) cannot be inspected and pass.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+PyTree = Any
+
+
+def _known(value: Any) -> bool:
+    return not isinstance(value, jax.core.Tracer)
+
+
+def _number(name: str, value: Any) -> None:
+    try:
+        finite = math.isfinite(float(value))
+    except (TypeError, ValueError):
+        raise TypeError(f"{name} must be a number, got {value!r}") from None
+    if not finite:
+        raise ValueError(f"{name} must be finite, got {name}={value!r}")
+
+
+def positive(**arguments: Any) -> None:
+    """Each argument must be a finite number greater than zero."""
+    for name, value in arguments.items():
+        if _known(value):
+            _number(name, value)
+            if not float(value) > 0:
+                raise ValueError(f"{name} must be greater than 0, got {name}={value!r}")
+
+
+def not_negative(**arguments: Any) -> None:
+    """Each argument must be a finite number, zero or more."""
+    for name, value in arguments.items():
+        if _known(value):
+            _number(name, value)
+            if float(value) < 0:
+                raise ValueError(f"{name} must be 0 or more, got {name}={value!r}")
+
+
+def bounds(m: Any, M: Any) -> None:
+    """The bounds of psi: 0 < m <= M."""
+    positive(m=m, M=M)
+    if _known(m) and _known(M) and float(m) > float(M):
+        raise ValueError(
+            f"psi is bounded by m <= psi <= M, got m={m!r} > M={M!r}; "
+            "m is the smallest and M the largest value of dt / dtau"
+        )
+
+
+def choice(name: str, value: Any, options: Collection[str]) -> None:
+    """``value`` must be one of the named options."""
+    if value not in options:
+        listed = ", ".join(repr(option) for option in options)
+        raise ValueError(f"{name} must be one of {listed}; got {name}={value!r}")
+
+
+def count(name: str, value: Any, *, least: int) -> None:
+    """``value`` must be a whole number, ``least`` or more."""
+    if isinstance(value, bool) or not hasattr(value, "__index__"):
+        raise TypeError(f"{name} must be a whole number, got {name}={value!r}")
+    if int(value) < least:
+        raise ValueError(f"{name} must be {least} or more, got {name}={value!r}")
+
+
+def params(tree: PyTree, what: str = "params") -> None:
+    """Positions must be a non-empty pytree of real floating-point arrays."""
+    leaves = jax.tree_util.tree_leaves_with_path(tree)
+    if not leaves:
+        raise ValueError(f"{what} has no array in it: got the empty pytree {tree!r}")
+    for path, leaf in leaves:
+        dtype = jnp.result_type(leaf)
+        if not jnp.issubdtype(dtype, jnp.floating):
+            where = jax.tree_util.keystr(path) or "the array"
+            raise TypeError(
+                f"{what} must be real floating-point arrays to be sampled, but {where} has "
+                f"dtype {dtype.name}; convert it to float32 or leave it out of the position"
+            )
+
+
+def same_structure(grads: PyTree, tree: PyTree) -> None:
+    """Gradients must have the structure and the shapes of the parameters."""
+    expected, got = jax.tree.structure(tree), jax.tree.structure(grads)
+    if expected != got:
+        raise ValueError(
+            f"grads must have the structure of params: expected {expected}, got {got}"
+        )
+    for (path, leaf), grad in zip(
+        jax.tree_util.tree_leaves_with_path(tree), jax.tree.leaves(grads), strict=True
+    ):
+        if jnp.shape(leaf) != jnp.shape(grad):
+            where = jax.tree_util.keystr(path) or "the array"
+            raise ValueError(
+                f"grads must have the shapes of params: {where} has shape {jnp.shape(leaf)}, "
+                f"its gradient {jnp.shape(grad)}"
+            )

@@ -1,0 +1,48 @@
+"""The integrator contract: how a step of physical length dt moves the position.
+
+An integrator gets the (stochastic) gradient of U at the position once a step, at full-data
+scale, and returns the change of the position. Momentum, thermostat or carried noise live in
+its own state.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jax import Array
+
+from sundman.noise import Stream
+
+PyTree = Any
+
+
+class Integrator(NamedTuple):
+    """``init(params) -> state``; ``move(stream, grads, state, params, dt) -> (updates, state)``.
+
+    ``dt`` is a scalar or a pytree of one scalar per leaf (a blockwise clock).
+    """
+
+    init: Callable[[PyTree], Any]
+    move: Callable[[Stream, PyTree, Any, PyTree, PyTree], tuple[PyTree, Any]]
+    settings: Mapping[str, Any]
+
+
+def per_leaf(dt: Array | PyTree, params: PyTree) -> PyTree:
+    """dt as a pytree of one scalar for each leaf of ``params``."""
+    if jax.tree.structure(dt) == jax.tree.structure(params):
+        return dt
+    return jax.tree.map(lambda _: dt, params)
+
+
+def zeros_per_leaf(params: PyTree) -> PyTree:
+    """A zero step for each leaf: the dt before the first step."""
+    dtype = jnp.result_type(jnp.float32, *jax.tree.leaves(params))
+    return jax.tree.map(lambda _: jnp.zeros((), dtype), params)
+
+
+def cast_like(tree: PyTree, like: PyTree) -> PyTree:
+    """``tree`` in the dtypes of ``like``."""
+    return jax.tree.map(lambda leaf, to: leaf.astype(jnp.result_type(to)), tree, like)

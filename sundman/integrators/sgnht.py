@@ -1,0 +1,91 @@
+"""SGNHT / adaptive Langevin: a thermostat that learns the gradient noise.
+
+    d theta = p dt,   dp = -G dt - xi p dt + sqrt(2 A T) dW,   d xi = (|p|^2/d - T) / Q dt
+
+Ding et al. (2014); split as B A D O D A B (Leimkuhler, Shang 2016, "Adaptive thermostats for
+noisy gradient systems"), D being the half step of xi and O the Ornstein-Uhlenbeck step with
+friction xi. White gradient noise of unknown size only shifts xi: the positions keep the right
+temperature. One gradient a step, as in :mod:`sundman.integrators.baoab`.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jax import Array
+
+from sundman import check
+from sundman.integrators.base import Integrator, PyTree, cast_like, per_leaf, zeros_per_leaf
+from sundman.noise import Stream, gaussian
+
+
+class ThermostatState(NamedTuple):
+    """Momentum before the trailing half kick, that kick's step, and the friction xi."""
+
+    momentum: PyTree
+    dt: PyTree
+    xi: Array
+
+
+def _mean_square(tree: PyTree, dtype) -> Array:
+    leaves = jax.tree.leaves(tree)
+    size = sum(leaf.size for leaf in leaves)
+    return sum(jnp.sum(jnp.square(leaf.astype(dtype))) for leaf in leaves) / size
+
+
+def _mean_decay(x: Array) -> Array:
+    """(1 - exp(-x)) / x, 1 at x = 0; x may be negative."""
+    small = jnp.abs(x) < 1e-3
+    safe = jnp.where(small, 1.0, x)
+    return jnp.where(small, 1.0 - 0.5 * x, -jnp.expm1(-safe) / safe)
+
+
+def sgnht(temperature: float = 1.0, *, gamma: float = 1.0, mass: float = 1.0) -> Integrator:
+    """Kinetic Langevin with a Nose-Hoover thermostat.
+
+    ``gamma`` is A, the friction that balances the injected noise and the first value of xi;
+    ``mass`` is Q, the inertia of the thermostat per degree of freedom.
+    """
+    check.not_negative(temperature=temperature)
+    check.positive(gamma=gamma, mass=mass)
+
+    def init(params: PyTree) -> ThermostatState:
+        dtype = jnp.result_type(jnp.float32, *jax.tree.leaves(params))
+        momentum = jax.tree.map(jnp.zeros_like, params)
+        return ThermostatState(momentum, zeros_per_leaf(params), jnp.asarray(gamma, dtype))
+
+    def move(
+        stream: Stream, grads: PyTree, state: ThermostatState, params: PyTree, dt: PyTree
+    ) -> tuple[PyTree, ThermostatState]:
+        steps = per_leaf(dt, params)
+        leaves = jax.tree.leaves(steps)
+        mean_step = sum(leaves[1:], leaves[0]) / len(leaves)
+        dtype = state.xi.dtype
+
+        def thermostat(xi: Array, momentum: PyTree) -> Array:
+            return xi + 0.5 * mean_step * (_mean_square(momentum, dtype) - temperature) / mass
+
+        def kick(h, h_before, grad, momentum):
+            return momentum - 0.5 * (h_before + h) * grad
+
+        before = jax.tree.map(kick, steps, state.dt, grads, state.momentum)
+        xi = thermostat(state.xi, before)
+
+        def friction(h, momentum, eps):
+            variance = 2.0 * gamma * temperature * h * _mean_decay(2.0 * xi * h)
+            return jnp.exp(-xi * h) * momentum + jnp.sqrt(variance) * eps
+
+        after = jax.tree.map(friction, steps, before, gaussian(stream, params))
+        xi = thermostat(xi, after)
+        updates = jax.tree.map(lambda h, p, q: 0.5 * h * (p + q), steps, before, after)
+        return cast_like(updates, params), ThermostatState(cast_like(after, params), steps, xi)
+
+    settings = {
+        "integrator": "sgnht",
+        "temperature": temperature,
+        "gamma": gamma,
+        "mass": mass,
+    }
+    return Integrator(init, move, settings)

@@ -1,0 +1,44 @@
+"""Noise: a pure function of (key, step, element), fused by XLA into the update it feeds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from sundman import check
+from sundman.noise.gaussian import gaussian
+from sundman.noise.stream import Stream, substream, words
+from sundman.noise.threefry import fold, key_words, threefry2x32
+from sundman.noise.weak import three_point, two_point
+
+PyTree = Any
+Noise = Callable[[Stream, PyTree], PyTree]
+
+_NAMED: dict[str, Noise] = {
+    "gaussian": gaussian,
+    "two_point": two_point,
+    "three_point": three_point,
+}
+
+
+def named(noise: str | Noise) -> Noise:
+    """The noise of that name; a function ``(stream, like) -> tree`` is passed through."""
+    if callable(noise):
+        return noise
+    check.choice("noise", noise, _NAMED)
+    return _NAMED[noise]
+
+
+__all__ = [
+    "Noise",
+    "Stream",
+    "fold",
+    "gaussian",
+    "key_words",
+    "named",
+    "substream",
+    "three_point",
+    "threefry2x32",
+    "two_point",
+    "words",
+]

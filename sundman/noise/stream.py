@@ -1,0 +1,66 @@
+"""Random words for a whole pytree, addressed by (key, step, element).
+
+The element index runs over the ravelled tree, so a number depends on neither the grouping of
+the elements into leaves, their shapes, nor on ``vmap``, ``scan``, ``jit`` or sharding.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jax import Array, lax
+
+from sundman.noise.threefry import DEFAULT_ROUNDS, fold, threefry2x32
+
+PyTree = Any
+_GOLDEN = 0x9E3779B9
+_LOW_BITS = 0x85EBCA6B
+
+
+class Stream(NamedTuple):
+    """Where in the random sequence a step stands: a key (two words) and the step's number."""
+
+    key: Array
+    step: Array
+
+
+def substream(stream: Stream, purpose: int) -> Stream:
+    """A stream independent of ``stream``, for another use of randomness in the same step."""
+    return Stream(fold(stream.key, 0, purpose), stream.step)
+
+
+def words(
+    stream: Stream, shape: tuple[int, ...], offset: int = 0, low: bool = False
+) -> tuple[Array, Array]:
+    """Two random words for each element of an array that starts at element ``offset``.
+
+    The counter is (index + golden * step, step), a one-to-one function of (index, step) that
+    changes as a whole from step to step: XLA then cannot hoist an array of counters out of a
+    loop and read it back from memory. ``low`` gives a second pair, for 64-bit draws.
+    """
+    size = math.prod(shape)
+    if offset + size > 2**32:
+        raise ValueError(
+            f"the position has more than 2**32 elements ({offset + size}), beyond the range of "
+            "the noise counter; split it over several samplers"
+        )
+    step = jnp.asarray(stream.step, jnp.uint32)
+    start = step * jnp.uint32(_GOLDEN) + jnp.uint32(offset)
+    index = lax.iota(jnp.uint32, size).reshape(shape) + start
+    second = stream.key[1] ^ jnp.uint32(_LOW_BITS) if low else stream.key[1]
+    return threefry2x32((stream.key[0], second), (index, step), DEFAULT_ROUNDS)
+
+
+def map_leaves(draw: Callable[[tuple[int, ...], Any, int], Array], like: PyTree) -> PyTree:
+    """Apply ``draw(shape, dtype, offset)`` to each leaf, offsets counting ravelled elements."""
+    leaves, structure = jax.tree.flatten(like)
+    drawn, offset = [], 0
+    for leaf in leaves:
+        shape = jnp.shape(leaf)
+        drawn.append(draw(shape, jnp.result_type(leaf), offset))
+        offset += math.prod(shape)
+    return jax.tree.unflatten(structure, drawn)

@@ -1,0 +1,192 @@
+"""A sampler is an integrator times a clock, and an optax gradient transformation.
+
+``compose`` is the product; the recipes below it are the samplers people know by name.
+
+    sampler = sundman.sgld(1e-3)
+    state = sampler.init(params, key)
+    updates, state = sampler.update(grads, state, params)     # grads of U, full-data scale
+    params = optax.apply_updates(params, updates)
+
+The position before the update carries the weight ``state.clock.dt`` after it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple, Unpack
+
+import jax
+import jax.numpy as jnp
+import optax
+from jax import Array
+
+from sundman import check, clocks, integrators
+from sundman.clocks import Clock, ClockState, SundmanSettings
+from sundman.integrators import Integrator
+from sundman.noise import Noise, Stream, key_words
+
+PyTree = Any
+
+
+class SamplerState(NamedTuple):
+    """The noise key, the clock (step, time, dt, zeta) and the integrator's own state."""
+
+    key: Array
+    clock: ClockState
+    motion: Any
+
+
+class Sampler(optax.GradientTransformationExtraArgs):
+    """An optax transformation that also remembers the integrator and clock it was made of."""
+
+    integrator: Integrator
+    clock: Clock
+
+    def __new__(cls, init: Callable, update: Callable, integrator: Integrator, clock: Clock):
+        """Pair ``init`` and ``update`` as optax does, and keep the two factors beside them."""
+        self = super().__new__(cls, init, update)
+        self.integrator = integrator
+        self.clock = clock
+        return self
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """Every setting of the integrator and of the clock, by name."""
+        return {**self.integrator.settings, **self.clock.settings}
+
+    @property
+    def temperature(self) -> Any:
+        """The temperature T of the law this sampler draws from, exp(-U/T)."""
+        return self.integrator.settings["temperature"]
+
+
+def compose(integrator: Integrator, clock: Clock) -> Sampler:
+    """The sampler that moves by ``integrator`` over the times told by ``clock``."""
+
+    def init(params: PyTree, key: Array | None = None) -> SamplerState:
+        check.params(params)
+        params = jax.tree.map(jnp.asarray, params)
+        words = key_words(jax.random.key(0) if key is None else key)
+        return SamplerState(words, clock.init(params), integrator.init(params))
+
+    def update(
+        grads: PyTree,
+        state: SamplerState,
+        params: PyTree | None = None,
+        *,
+        key: Array | None = None,
+        **extra: Any,
+    ) -> tuple[PyTree, SamplerState]:
+        del extra
+        params = grads if params is None else params
+        check.same_structure(grads, params)
+        words = state.key if key is None else key_words(key)
+        dt, after = clock.tick(state.clock, grads, params)
+        stream = Stream(words, state.clock.step)
+        updates, motion = integrator.move(stream, grads, state.motion, params, dt)
+        return updates, SamplerState(state.key, after, motion)
+
+    return Sampler(init, update, integrator, clock)
+
+
+def sgld(h: float, temperature: float = 1.0, *, noise: str | Noise = "gaussian") -> Sampler:
+    """SGLD: Euler-Maruyama at the fixed step h.
+
+    theta <- theta - h G + sqrt(2 T h) eps.
+    """
+    return compose(integrators.euler_maruyama(temperature, noise=noise), clocks.constant(h))
+
+
+def sa_sgld(
+    dtau: float,
+    *,
+    temperature: float = 1.0,
+    noise: str | Noise = "gaussian",
+    **clock: Unpack[SundmanSettings],
+) -> Sampler:
+    """SA-SGLD: Euler-Maruyama on the Sundman clock; settings of :func:`sundman.clocks.sundman`.
+
+    theta <- theta - dt G + sqrt(2 T dt) eps,   dt = psi(zeta) dtau.
+    """
+    return compose(
+        integrators.euler_maruyama(temperature, noise=noise), clocks.sundman(dtau, **clock)
+    )
+
+
+def lm(h: float, temperature: float = 1.0) -> Sampler:
+    """Leimkuhler-Matthews at the fixed step h: second order in h."""
+    return compose(integrators.leimkuhler_matthews(temperature), clocks.constant(h))
+
+
+def sa_lm(
+    dtau: float, *, temperature: float = 1.0, **clock: Unpack[SundmanSettings]
+) -> Sampler:
+    """Leimkuhler-Matthews on the Sundman clock; needs a lag or a long memory."""
+    return compose(integrators.leimkuhler_matthews(temperature), clocks.sundman(dtau, **clock))
+
+
+def sghmc(
+    h: float, temperature: float = 1.0, *, gamma: float = 1.0, sigma: float = 0.0
+) -> Sampler:
+    """SGHMC with friction gamma and gradient-noise estimate sigma, at the fixed step h."""
+    return compose(integrators.sghmc(temperature, gamma=gamma, sigma=sigma), clocks.constant(h))
+
+
+def sa_sghmc(
+    dtau: float,
+    *,
+    temperature: float = 1.0,
+    gamma: float = 1.0,
+    sigma: float = 0.0,
+    **clock: Unpack[SundmanSettings],
+) -> Sampler:
+    """SGHMC on the Sundman clock."""
+    return compose(
+        integrators.sghmc(temperature, gamma=gamma, sigma=sigma), clocks.sundman(dtau, **clock)
+    )
+
+
+def baoab(
+    h: float, temperature: float = 1.0, *, gamma: float = 1.0, sigma: float = 0.0
+) -> Sampler:
+    """BAOAB kinetic Langevin at the fixed step h."""
+    return compose(integrators.baoab(temperature, gamma=gamma, sigma=sigma), clocks.constant(h))
+
+
+def samadams(
+    dtau: float,
+    *,
+    temperature: float = 1.0,
+    gamma: float = 1.0,
+    sigma: float = 0.0,
+    **clock: Unpack[SundmanSettings],
+) -> Sampler:
+    """SamAdams, ZBAOABZ: BAOAB on the Sundman clock.
+
+    The clock's settings default to alpha=1, m=0.1, M=10, r=0.25.
+    """
+    settings: SundmanSettings = {"alpha": 1.0, "m": 0.1, "M": 10.0, "r": 0.25, **clock}
+    return compose(
+        integrators.baoab(temperature, gamma=gamma, sigma=sigma), clocks.sundman(dtau, **settings)
+    )
+
+
+def sgnht(
+    h: float, temperature: float = 1.0, *, gamma: float = 1.0, mass: float = 1.0
+) -> Sampler:
+    """SGNHT (adaptive Langevin, BADODAB) at the fixed step h."""
+    return compose(integrators.sgnht(temperature, gamma=gamma, mass=mass), clocks.constant(h))
+
+
+def sa_sgnht(
+    dtau: float,
+    *,
+    temperature: float = 1.0,
+    gamma: float = 1.0,
+    mass: float = 1.0,
+    **clock: Unpack[SundmanSettings],
+) -> Sampler:
+    """SGNHT on the Sundman clock."""
+    return compose(
+        integrators.sgnht(temperature, gamma=gamma, mass=mass), clocks.sundman(dtau, **clock)
+    )

@@ -1,0 +1,112 @@
+"""The target contract: a density exp(-U/T) / Z whose expectations are known.
+
+A sampler sees only ``potential``, ``dim``, ``temperature`` and ``start``; the rest is there to
+judge it: observables with their exact expectations, exact independent draws, exact masses of
+histogram cells.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from types import ModuleType
+from typing import Any, cast
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+from numpy.typing import ArrayLike, NDArray
+
+Floats = NDArray[np.float64]
+Observable = Callable[[Array], Array]
+Window = tuple[tuple[float, float], tuple[float, float]]
+
+
+@dataclass(frozen=True, eq=False)
+class Target:
+    """A density exp(-U/T) with exact moments; hashable by identity.
+
+    Attributes:
+      name: how :func:`sundman.targets.named` finds it.
+      potential: U, from a position of shape (dim,) to a scalar.
+      dim: the number of coordinates.
+      temperature: T.
+      start: a sensible first position.
+      observables: functions of one position, by name.
+      truth: the exact expectation of each observable.
+      window: the part of the first two coordinates worth plotting; for one coordinate its
+        range and the density's.
+      exact: ``exact(key, n)`` gives n independent draws of shape (n, dim).
+      log_normalizer: log Z, the log of the integral of exp(-U/T).
+      cells: the masses of histogram cells, called by :meth:`grid_mass`.
+    """
+
+    name: str
+    potential: Observable
+    dim: int
+    temperature: float
+    start: Array
+    observables: Mapping[str, Observable]
+    truth: Mapping[str, float]
+    window: Window | None = None
+    exact: Callable[[Array, int], Array] | None = None
+    log_normalizer: float | None = None
+    cells: Callable[..., Floats] | None = None
+
+    def __call__(self, x: ArrayLike) -> Array:
+        """U(x)."""
+        return self.potential(jnp.asarray(x))
+
+    def gradient(self, x: ArrayLike) -> Array:
+        """The gradient of U at x, by automatic differentiation."""
+        return _grad(self.potential)(jnp.asarray(x))
+
+    def density(self, x: ArrayLike) -> Array:
+        """exp(-U(x)/T) / Z."""
+        if self.log_normalizer is None:
+            raise ValueError(f"the normalizer of target {self.name!r} is not known")
+        return jnp.exp(-self(x) / self.temperature - self.log_normalizer)
+
+    def grid_mass(self, edges_x: ArrayLike, edges_y: ArrayLike | None = None) -> Floats:
+        """The exact probability of each cell of a histogram of the first coordinates.
+
+        Cells are laid out as by ``numpy.histogram2d(x, y, (edges_x, edges_y))``; one-dimensional
+        targets take ``edges_x`` alone. Edges may be infinite.
+        """
+        if self.cells is None:
+            raise ValueError(f"the cell masses of target {self.name!r} are not known")
+        given = {"edges_x": edges_x}
+        if self.dim == 1 and edges_y is not None:
+            raise TypeError(f"target {self.name!r} has one coordinate: give edges_x alone")
+        if self.dim > 1:
+            if edges_y is None:
+                raise TypeError(f"target {self.name!r} has {self.dim} coordinates: give edges_y")
+            given["edges_y"] = edges_y
+        return self.cells(*(_increasing(name, edges) for name, edges in given.items()))
+
+
+def _increasing(name: str, edges: ArrayLike) -> Floats:
+    values = np.asarray(edges, np.float64)
+    if values.ndim != 1 or values.size < 2 or not (values[1:] > values[:-1]).all():
+        raise ValueError(f"{name} must be two or more increasing numbers, got {name}={edges!r}")
+    return values
+
+
+def namespace(x: Any) -> ModuleType:
+    """numpy for numpy arrays (quadrature, in double precision), jax.numpy for all others."""
+    return np if isinstance(x, np.ndarray) else jnp
+
+
+def _grad(potential: Observable) -> Observable:
+    return cast(Observable, jax.grad(potential))
+
+
+def virial(potential: Observable) -> Observable:
+    """x . grad U(x), of expectation dim T for any U that confines (by parts)."""
+    return lambda x: jnp.vdot(x, _grad(potential)(x))
+
+
+def squared_gradient(potential: Observable) -> Observable:
+    """|grad U(x)|^2, of expectation T E[Laplacian of U] (by parts)."""
+    return lambda x: jnp.sum(jnp.square(_grad(potential)(x)))

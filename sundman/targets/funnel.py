@@ -1,0 +1,101 @@
+"""Neal's funnel: a variance that is itself random, from a narrow neck to a wide mouth.
+
+    v = x[0] ~ N(0, s^2),    x[1:] ~ N(0, e^v) given v
+    U(x) = v^2 / (2 s^2) + (dim - 1) v / 2 + e^{-v} sum x[1:]^2 / 2
+
+At temperature T, integrating x[1:] out of exp(-U/T) leaves (T e^v)^{(dim-1)/2} against
+e^{-(dim-1) v / (2T)}, so
+
+    v ~ N(mu, s^2 T),    mu = s^2 (dim - 1)(T - 1) / 2,    x[1:] ~ N(0, T e^v) given v
+
+Neal (2003), Annals of Statistics 31, 705-767.
+"""
+
+from __future__ import annotations
+
+import math
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+from scipy.special import ndtr
+
+from sundman import check
+from sundman.targets.base import Floats, Target, virial
+from sundman.targets.quadrature import ridge_cells
+
+MOST = 87.0  # e^MOST and e^-MOST are single-precision numbers
+
+
+def funnel(dim: int = 10, s: float = 3.0, *, temperature: float = 1.0) -> Target:
+    """Neal's funnel, started at the origin; every truth is in closed form.
+
+    Observables: v, v2, neck (v < -s), abs_x (|x[1]|), log_x2 (log x[1]^2), scaled_x2
+    (x[1]^2 / e^v), U, virial. E[x[1]^2] = T e^{mu + s^2 T / 2} and E|grad U|^2 are finite too
+    but left out: they rest on draws too rare to be averaged.
+    """
+    check.count("dim", dim, least=2)
+    check.positive(s=s, temperature=temperature)
+    dim, s, T = int(dim), float(s), float(temperature)
+    sigma, noise, rest = s * math.sqrt(T), math.sqrt(T), dim - 1
+    mu = s**2 * rest * (T - 1.0) / 2.0
+    if abs(mu) + 6.0 * sigma > 2.0 * MOST:
+        raise ValueError(
+            f"at dim={dim}, s={s}, temperature={T} the log-variance is v ~ N({mu:g}, {sigma:g}^2) "
+            "and e^(v/2) leaves the range of single precision; take a temperature nearer 1"
+        )
+
+    def potential(x: Array) -> Array:
+        v, scaled = x[0], x[1:] * jnp.exp(-x[0] / 2.0)
+        return v**2 / (2.0 * s**2) + rest * v / 2.0 + jnp.sum(scaled**2) / 2.0
+
+    def cells(edges_x: Floats, edges_y: Floats) -> Floats:
+        return ridge_cells(
+            lambda v: np.exp(-0.5 * ((v - mu) / sigma) ** 2) / (math.sqrt(2.0 * math.pi) * sigma),
+            np.zeros_like,
+            lambda v: noise * np.exp(v / 2.0),
+            np.clip(edges_x, mu - 9.6 * sigma, mu + 9.6 * sigma),
+            edges_y,
+            min(sigma / 2.0, 0.25),
+        )
+
+    def exact(key: Array, n: int) -> Array:
+        z = jax.random.normal(key, (n, dim), jnp.float32)
+        v = mu + sigma * z[:, :1]
+        return jnp.concatenate([v, noise * jnp.exp(v / 2.0) * z[:, 1:]], axis=-1)
+
+    wide = 3.0 * noise * math.exp((mu + 1.5 * sigma) / 2.0)
+    return Target(
+        name="funnel",
+        potential=potential,
+        dim=dim,
+        temperature=T,
+        start=jnp.zeros(dim, jnp.float32),
+        observables={
+            "v": lambda x: x[0],
+            "v2": lambda x: x[0] ** 2,
+            "neck": lambda x: 1.0 * (x[0] < -s),
+            "abs_x": lambda x: abs(x[1]),
+            "log_x2": lambda x: 2.0 * jnp.log(abs(x[1])),
+            "scaled_x2": lambda x: (x[1] * jnp.exp(-x[0] / 2.0)) ** 2,
+            "U": potential,
+            "virial": virial(potential),
+        },
+        truth={
+            "v": mu,
+            "v2": mu**2 + sigma**2,
+            "neck": float(ndtr((-s - mu) / sigma)),
+            "abs_x": noise * math.sqrt(2.0 / math.pi) * math.exp(mu / 2.0 + sigma**2 / 8.0),
+            "log_x2": mu + math.log(T / 2.0) - float(np.euler_gamma),
+            "scaled_x2": T,
+            "U": (mu**2 + sigma**2) / (2.0 * s**2) + rest * (mu + T) / 2.0,
+            "virial": dim * T,
+        },
+        window=((mu - 3.0 * sigma, mu + 3.0 * sigma), (-wide, wide)),
+        exact=exact,
+        log_normalizer=rest / 2.0 * math.log(2.0 * math.pi * T)
+        + 0.5 * math.log(2.0 * math.pi * sigma**2)
+        + mu**2 / (2.0 * sigma**2),
+        cells=cells,
+    )

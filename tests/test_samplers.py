@@ -1,0 +1,229 @@
+"""The contract, for every sampler: optax protocol, pytrees, transformations, keys, errors."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from jax import lax
+from samplers import SAMPLERS
+
+import sundman
+
+PARAMS = {"w": jnp.ones((3, 2)), "b": [jnp.zeros(2), jnp.float32(0.5)]}
+every_sampler = pytest.mark.parametrize("name", SAMPLERS)
+
+
+def potential(params):
+    return sum(jnp.sum(jnp.square(leaf)) for leaf in jax.tree.leaves(params))
+
+
+def build(name, temperature=1.0):
+    return SAMPLERS[name].build(0.01, temperature, 10.0)
+
+
+def run(sampler, params, key, steps=3, jit=True):
+    def body(carry, _):
+        params, state = carry
+        updates, state = sampler.update(jax.grad(potential)(params), state, params)
+        return (optax.apply_updates(params, updates), state), state.clock.dt
+
+    def whole(params, key):
+        return lax.scan(body, (params, sampler.init(params, key)), None, length=steps)
+
+    if jit:
+        return jax.jit(whole)(params, key)
+    with jax.disable_jit():
+        return whole(params, key)
+
+
+def assert_close(one, other, rtol=2e-5):
+    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=rtol, atol=2e-6), one, other)
+
+
+@every_sampler
+def test_is_an_optax_transformation(name):
+    assert isinstance(build(name), optax.GradientTransformationExtraArgs)
+    chained = optax.chain(build(name), optax.scale(1.0))
+    state = chained.init(PARAMS)
+    updates, _ = chained.update(jax.grad(potential)(PARAMS), state, PARAMS)
+    assert jax.tree.structure(updates) == jax.tree.structure(PARAMS)
+
+
+@every_sampler
+def test_update_keeps_structure_shapes_and_dtypes(name, key):
+    sampler = build(name)
+    state = sampler.init(PARAMS, key)
+    updates, after = sampler.update(jax.grad(potential)(PARAMS), state, PARAMS)
+
+    def shape(tree):
+        return jax.tree.map(lambda leaf: (jnp.shape(leaf), jnp.result_type(leaf)), tree)
+
+    assert shape(updates) == shape(PARAMS)
+    assert shape(after) == shape(state)
+
+
+@every_sampler
+def test_half_precision_and_double_parameters(name, key, x64):
+    for dtype in (jnp.bfloat16, jnp.float16, jnp.float64):
+        params = {"a": jnp.ones(3, dtype)}
+        (params, _), dts = run(build(name), params, key, steps=2)
+        assert params["a"].dtype == dtype
+        assert dts.dtype == (jnp.float64 if dtype == jnp.float64 else jnp.float32)
+
+
+@every_sampler
+def test_jit_changes_nothing_but_rounding(name, key):
+    assert_close(run(build(name), PARAMS, key)[0][0], run(build(name), PARAMS, key, jit=False)[0][0])
+
+
+@every_sampler
+def test_vmap_over_chains_is_separate_chains(name):
+    keys = jax.random.split(jax.random.key(3), 4)
+    sampler = build(name)
+    together = jax.vmap(lambda key: run(sampler, PARAMS, key)[0][0])(keys)
+    for i, key in enumerate(keys):
+        apart = run(sampler, PARAMS, key)[0][0]
+        assert_close(jax.tree.map(lambda leaf, i=i: leaf[i], together), apart)
+
+
+@every_sampler
+def test_same_key_same_path_other_key_other_path(name):
+    sampler = build(name)
+    one, again, other = (
+        run(sampler, PARAMS, jax.random.key(seed))[0][0] for seed in (1, 1, 2)
+    )
+    jax.tree.map(np.testing.assert_array_equal, one, again)
+    assert not np.allclose(one["w"], other["w"])
+
+
+@every_sampler
+def test_key_given_to_update_replaces_the_state_key(name):
+    sampler = build(name)
+    state = sampler.init(PARAMS, jax.random.key(1))
+    grads = jax.grad(potential)(PARAMS)
+    mine, _ = sampler.update(grads, state, PARAMS, key=jax.random.key(9))
+    theirs, _ = sampler.update(grads, sampler.init(PARAMS, jax.random.key(9)), PARAMS)
+    jax.tree.map(np.testing.assert_array_equal, mine, theirs)
+
+
+@every_sampler
+def test_weights_sum_to_elapsed_time(name, key):
+    (_, state), dts = run(build(name), PARAMS, key, steps=40)
+    total = np.asarray(dts, np.float64).sum()
+    assert float(state.clock.time) == pytest.approx(total, rel=1e-6)
+    assert (dts > 0).all()
+
+
+@every_sampler
+def test_zero_temperature_minimises(name, key):
+    (params, _), _ = run(build(name, temperature=0.0), PARAMS, key, steps=3000)
+    assert float(potential(params)) < 1e-6
+
+
+@pytest.mark.parametrize(
+    ("adaptive", "fixed", "rtol"),
+    [
+        (sundman.sa_sgld, sundman.sgld, 0.0),
+        (sundman.sa_lm, sundman.lm, 0.0),
+        # XLA folds exp(-gamma h) of a constant h with another rounding than it runs it.
+        (sundman.sa_sghmc, sundman.sghmc, 1e-5),
+        (sundman.samadams, sundman.baoab, 1e-5),
+        (sundman.sa_sgnht, sundman.sgnht, 1e-5),
+    ],
+)
+def test_equal_bounds_give_the_fixed_step_sampler(adaptive, fixed, rtol, key):
+    moving = adaptive(0.04, alpha=1.0, m=0.5, M=0.5, r=0.5)
+    one, other = (run(sampler, PARAMS, key, steps=20) for sampler in (moving, fixed(0.02)))
+    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=rtol), one[0][0], other[0][0])
+    np.testing.assert_array_equal(one[1], other[1])
+
+
+@pytest.mark.parametrize("lag", ["none", "full", "guarded"])
+def test_recipe_passes_every_setting_to_the_clock(lag):
+    sampler = sundman.sa_sgld(
+        0.1, alpha=3.0, m=0.2, M=5.0, r=0.25, s=1.0, omega=2.0, delta=1e-4, psi="paper",
+        lag=lag, temperature=0.5,
+    )
+    wanted = {
+        "dtau": 0.1, "alpha": 3.0, "m": 0.2, "M": 5.0, "r": 0.25, "s": 1.0, "omega": 2.0,
+        "delta": 1e-4, "psi": "paper", "lag": lag, "temperature": 0.5,
+        "integrator": "euler_maruyama", "clock": "sundman",
+    }
+    assert wanted.items() <= sampler.settings.items()
+    assert sampler.temperature == 0.5
+
+
+@settings(max_examples=15)
+@given(st.lists(st.tuples(st.integers(0, 3), st.integers(1, 4)), min_size=1, max_size=4))
+def test_any_pytree_moves_like_its_ravelled_vector(shapes):
+    tree = {f"leaf{i}": jnp.ones(shape) for i, shape in enumerate(shapes)}
+    size = sum(leaf.size for leaf in jax.tree.leaves(tree))
+    if size == 0:
+        return
+    sampler = build("sa_sgld")
+    key = jax.random.key(5)
+    (moved, _), _ = run(sampler, tree, key, steps=3)
+    (flat, _), _ = run(sampler, jnp.ones(size), key, steps=3)
+    ravelled = jnp.concatenate([leaf.ravel() for leaf in jax.tree.leaves(moved)])
+    np.testing.assert_allclose(ravelled, flat, rtol=1e-5)
+
+
+def test_blockwise_clock_works_with_every_integrator(key):
+    settings = {"alpha": 1.0, "m": 0.1, "M": 10.0, "r": 0.5, "blockwise": True}
+    for make in (sundman.sa_sgld, sundman.sa_lm, sundman.sa_sghmc, sundman.samadams,
+                 sundman.sa_sgnht):
+        (params, state), _ = run(make(0.01, **settings), PARAMS, key)
+        assert state.clock.zeta.shape == (3,)
+        assert all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(params))
+
+
+def test_step_size_can_be_swept_by_vmap(key):
+    def last(h):
+        return run(sundman.sgld(h), PARAMS, key)[0][0]["w"]
+
+    swept = jax.vmap(last)(jnp.array([0.01, 0.1]))
+    np.testing.assert_allclose(swept[1], last(0.1), rtol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("params", "error", "message"),
+    [
+        ({}, ValueError, "empty pytree"),
+        ({"n": jnp.arange(3)}, TypeError, r"\['n'\] has dtype int32"),
+        ([jnp.ones(2, jnp.complex64)], TypeError, "complex64"),
+        ({"flag": jnp.ones(2, bool)}, TypeError, "bool"),
+    ],
+)
+def test_bad_parameters(params, error, message):
+    with pytest.raises(error, match=message):
+        sundman.sgld(0.1).init(params)
+
+
+def test_bad_gradients():
+    sampler = sundman.sgld(0.1)
+    state = sampler.init(PARAMS)
+    with pytest.raises(ValueError, match="structure"):
+        sampler.update({"w": PARAMS["w"]}, state, PARAMS)
+    with pytest.raises(ValueError, match=r"\['w'\] has shape \(3, 2\)"):
+        sampler.update({**PARAMS, "w": jnp.ones(6)}, state, PARAMS)
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: sundman.sgld(-0.1), "h=-0.1"),
+        (lambda: sundman.sgld(0.1, temperature=-1.0), "temperature=-1.0"),
+        (lambda: sundman.lm(0.1, temperature=float("nan")), "temperature=nan"),
+        (lambda: sundman.sghmc(0.1, gamma=0.0), "gamma=0.0"),
+        (lambda: sundman.baoab(0.1, sigma=-2.0), "sigma=-2.0"),
+        (lambda: sundman.sgnht(0.1, mass=0.0), "mass=0.0"),
+        (lambda: sundman.sgld(0.1, noise="pink"), "noise='pink'"),
+        (lambda: sundman.sa_sgld(0.1, alpha=1.0, m=3.0, M=2.0, r=0.5), "m=3.0 > M=2.0"),
+    ],
+)
+def test_bad_settings_are_named(make, message):
+    with pytest.raises(ValueError, match=message):
+        make()
