@@ -98,14 +98,14 @@ def sample(
       key: a JAX random key. The same key gives the same draws.
       steps: steps after the burn-in; steps // thin draws are kept per chain.
       init: one position for all chains, or one per chain along a leading axis; a target has a
-        default.
+        default. Where the potential accepts either reading, a vector is one position.
       chains: independent chains, run together.
       burn_in: steps made first and not kept.
       thin: keep every thin-th position.
       collect: keep ``collect(position)`` instead of the position.
       weighting: ``"leaving"`` weights a position with the dt of the step that leaves it,
         ``"arriving"`` with that of the step that led to it, ``"equal"`` not at all.
-      per_chain: whether ``init`` has one position per chain, where its shape leaves a doubt.
+      per_chain: whether ``init`` has one position per chain, to overrule that reading.
     """
     check.count("chains", chains, least=1)
     check.count("steps", steps, least=1)

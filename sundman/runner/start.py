@@ -71,11 +71,8 @@ def _one_per_chain(
         return False
     whole = _is_potential_of(potential, init)
     sliced = _is_potential_of(potential, jax.tree.map(lambda leaf: leaf[0], init))
-    if whole and sliced and all(leaf.ndim == 1 for leaf in leaves):
-        raise ValueError(
-            f"init has shape {[leaf.shape for leaf in leaves]} and chains={chains}: it could be "
-            "one position for all chains or one number per chain; say which with per_chain="
-        )
+    if whole and sliced:
+        return any(leaf.ndim > 1 for leaf in leaves)
     return sliced
 
 
