@@ -1,5 +1,5 @@
 """The runner: chains, blocks, thinning."""
 
-from sundman.runner.sample import DivergenceWarning, sample
+from sundman.runner.run import DivergenceWarning, sample
 
 __all__ = ["DivergenceWarning", "sample"]

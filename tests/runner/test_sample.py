@@ -83,7 +83,7 @@ def test_a_chain_does_not_depend_on_how_many_there_are(key):
 
 def test_blocks_join_seamlessly(key, monkeypatch):
     whole = sundman.sample(bowl, SA, init=jnp.ones(2), key=key, chains=2, steps=23)
-    monkeypatch.setattr(sundman.runner.sample, "_BLOCK_BYTES", 500)
+    monkeypatch.setattr("sundman.runner.run._BLOCK_BYTES", 500)
     parts = sundman.sample(bowl, SA, init=jnp.ones(2), key=key, chains=2, steps=23)
     np.testing.assert_allclose(parts.position, whole.position, rtol=1e-5)
 
