@@ -94,8 +94,13 @@ def _increasing(name: str, edges: ArrayLike) -> Floats:
 
 
 def namespace(x: Any) -> ModuleType:
-    """numpy for numpy arrays (quadrature, in double precision), jax.numpy for all others."""
+    """NumPy for numpy arrays (quadrature, in double precision), jax.numpy for all others."""
     return np if isinstance(x, np.ndarray) else jnp
+
+
+def indicator(x: Any, event: Any) -> Any:
+    """One where the event holds and zero elsewhere, in the precision of x."""
+    return namespace(x).asarray(event, dtype=x.dtype)
 
 
 def _grad(potential: Observable) -> Observable:

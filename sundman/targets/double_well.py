@@ -12,7 +12,7 @@ from typing import Any
 
 from sundman import check
 from sundman.targets.assemble import by_quadrature
-from sundman.targets.base import Target
+from sundman.targets.base import Target, indicator
 from sundman.targets.quadrature import DEPTH
 
 
@@ -36,7 +36,7 @@ def double_well(barrier: float = 3.0, *, temperature: float = 1.0) -> Target:
             "x": lambda x: x[0],
             "x2": lambda x: x[0] ** 2,
             "x4": lambda x: x[0] ** 4,
-            "right": lambda x: 1.0 * (x[0] > 0),
+            "right": lambda x: indicator(x, x[0] > 0),
         },
         temperature=float(temperature),
         start=[-1.0],

@@ -22,7 +22,7 @@ from jax import Array
 from scipy.special import ndtr
 
 from sundman import check
-from sundman.targets.base import Floats, Target, virial
+from sundman.targets.base import Floats, Target, indicator, virial
 from sundman.targets.quadrature import ridge_cells
 
 MOST = 87.0  # e^MOST and e^-MOST are single-precision numbers
@@ -75,7 +75,7 @@ def funnel(dim: int = 10, s: float = 3.0, *, temperature: float = 1.0) -> Target
         observables={
             "v": lambda x: x[0],
             "v2": lambda x: x[0] ** 2,
-            "neck": lambda x: 1.0 * (x[0] < -s),
+            "neck": lambda x: indicator(x, x[0] < -s),
             "abs_x": lambda x: abs(x[1]),
             "log_x2": lambda x: 2.0 * jnp.log(abs(x[1])),
             "scaled_x2": lambda x: (x[1] * jnp.exp(-x[0] / 2.0)) ** 2,

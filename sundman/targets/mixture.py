@@ -18,7 +18,7 @@ from jax import Array
 
 from sundman import check
 from sundman.targets.assemble import by_quadrature
-from sundman.targets.base import Target, namespace
+from sundman.targets.base import Target, indicator, namespace
 from sundman.targets.quadrature import DEPTH, support
 
 WEIGHTS = np.array([0.45, 0.55])
@@ -60,7 +60,7 @@ def mixture(*, temperature: float = 1.0) -> Target:
 
     Observables: x, y, x2, y2, right (x > 0), U, grad2, virial. Exact draws are by component at
     temperature 1, elsewhere from a table of cells with exact masses and a bilinear density.
-    The truth is a quadrature, good to 9 digits up to T = 2 and to 5 at T = 10, where the
+    The truth is a quadrature, good to 9 digits up to T = 2 and to 7 at T = 10, where the
     line between the modes is a sharp fold.
     """
     check.positive(temperature=temperature)
@@ -77,7 +77,7 @@ def mixture(*, temperature: float = 1.0) -> Target:
             "y": lambda x: x[1],
             "x2": lambda x: x[0] ** 2,
             "y2": lambda x: x[1] ** 2,
-            "right": lambda x: 1.0 * (x[0] > 0),
+            "right": lambda x: indicator(x, x[0] > 0),
         },
         temperature=temperature,
         start=[-4.0, 0.0],

@@ -17,7 +17,7 @@ from typing import Any
 
 from sundman import check
 from sundman.targets.assemble import by_quadrature
-from sundman.targets.base import Target, namespace
+from sundman.targets.base import Target, indicator, namespace
 from sundman.targets.quadrature import DEPTH, support
 
 # C, a, b, c, u, v of each term
@@ -75,9 +75,9 @@ def muller_brown(*, temperature: float = 1.0) -> Target:
         {
             "x": lambda x: x[0],
             "y": lambda x: x[1],
-            "right": lambda x: 1.0 * (x[0] > RIGHT),
-            "top": lambda x: 1.0 * ((x[0] <= RIGHT) & (x[1] > TOP)),
-            "left": lambda x: 1.0 * ((x[0] <= RIGHT) & (x[1] <= TOP)),
+            "right": lambda x: indicator(x, x[0] > RIGHT),
+            "top": lambda x: indicator(x, (x[0] <= RIGHT) & (x[1] > TOP)),
+            "left": lambda x: indicator(x, (x[0] <= RIGHT) & (x[1] <= TOP)),
         },
         temperature=temperature,
         start=[-0.944, -0.151],

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -117,7 +118,7 @@ def plane_cells(
     """The integral of a density over each cell of a grid, one column of cells at a time."""
     across = panels(edges_y, longest, order)
     columns: list[Floats] = []
-    for ends in zip(edges_x[:-1], edges_x[1:], strict=True):
+    for ends in pairwise(edges_x):
         along = panels(np.array(ends), longest, order)
         points = np.stack(np.meshgrid(along.nodes, across.nodes, indexing="ij"))
         columns.append(

@@ -19,7 +19,7 @@ import numpy as np
 from jax import Array
 
 from sundman import check
-from sundman.targets.base import Floats, Target, squared_gradient, virial
+from sundman.targets.base import Floats, Target, indicator, squared_gradient, virial
 from sundman.targets.quadrature import DEPTH, ridge_cells, rule
 from sundman.targets.tables import line_sampler
 
@@ -91,7 +91,7 @@ def star(*, temperature: float = 1.0) -> Target:
             "x4": lambda x: x[0] ** 4,
             "abs_x": lambda x: abs(x[0]),
             "x2y2": lambda x: (x[0] * x[1]) ** 2,
-            "outer": lambda x: 1.0 * ((abs(x[0]) > 1.0) | (abs(x[1]) > 1.0)),
+            "outer": lambda x: indicator(x, (abs(x[0]) > 1.0) | (abs(x[1]) > 1.0)),
             "U": _potential,
             "grad2": squared_gradient(_potential),
             "virial": virial(_potential),

@@ -25,7 +25,7 @@ def test_names_with_hyphens_or_underscores(name: str) -> None:
 
 
 def test_unknown_name_lists_the_names() -> None:
-    with pytest.raises(ValueError, match="'muller-brown'.*got name='stars'"):
+    with pytest.raises(ValueError, match=r"'muller-brown'.*got name='stars'"):
         targets.named("stars")
 
 
@@ -61,7 +61,7 @@ def test_grid_edges() -> None:
         star.grid_mass([0.0, 1.0])
     with pytest.raises(TypeError, match="edges_x alone"):
         well.grid_mass([0.0, 1.0], [0.0, 1.0])
-    with pytest.raises(ValueError, match="increasing.*edges_y"):
+    with pytest.raises(ValueError, match=r"increasing.*edges_y"):
         star.grid_mass([0.0, 1.0], [1.0, 0.0])
 
 

@@ -178,7 +178,8 @@ def test_truth_obeys_the_temperature_derivative(name: str, temperature: float) -
     step = 1e-3 * temperature
     above = targets.named(name, temperature=temperature + step).log_normalizer
     below = targets.named(name, temperature=temperature - step).log_normalizer
-    assert above is not None and below is not None
+    assert above is not None
+    assert below is not None
     slope = (above - below) / (2 * step)
     energy = targets.named(name, temperature=temperature).truth["U"]
     assert temperature**2 * slope == pytest.approx(energy, abs=1e-4)
