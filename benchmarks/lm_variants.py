@@ -49,7 +49,8 @@ def integrator(variant: str) -> Integrator:
         drift, old, new = HALF[variant](before, step)
         return -drift * grads + old * carried + new * fresh, (fresh, step)
 
-    return Integrator(init, move, {"integrator": variant, "temperature": 1.0})
+    settings = {"integrator": variant, "temperature": 1.0}
+    return Integrator(init, move, lambda temperature: integrator(variant), settings)
 
 
 def measure(target, observables, variant, lag, a, dtau, g_ref, steps, chains=64):

@@ -3,8 +3,9 @@
 A sampler is an integrator times a clock, and an optax gradient transformation.
 """
 
-from sundman import clocks, estimate, gradients, integrators, noise, targets
+from sundman import clocks, estimate, gradients, integrators, likelihoods, noise, priors, targets
 from sundman.draws import Draws
+from sundman.posterior import Batch, Posterior, Position
 from sundman.runner import DivergenceWarning, sample
 from sundman.samplers import (
     Sampler,
@@ -25,8 +26,11 @@ from sundman.samplers import (
 __version__ = "0.1.0"
 
 __all__ = [
+    "Batch",
     "DivergenceWarning",
     "Draws",
+    "Position",
+    "Posterior",
     "Sampler",
     "SamplerState",
     "baoab",
@@ -35,8 +39,10 @@ __all__ = [
     "estimate",
     "gradients",
     "integrators",
+    "likelihoods",
     "lm",
     "noise",
+    "priors",
     "sa_lm",
     "sa_sghmc",
     "sa_sgld",

@@ -26,6 +26,8 @@ class Draws:
       last: the final position of each chain.
       settings: the sampler's settings and those of the run.
       has_position: whether ``values`` are positions.
+      online: averages of the function given as ``online=``, one per chain: ``weighted`` by
+        time, ``equal`` with equal weights, and their ``weight`` and ``count``.
     """
 
     values: PyTree
@@ -35,6 +37,7 @@ class Draws:
     last: PyTree
     settings: Mapping[str, Any] = field(default_factory=dict)
     has_position: bool = True
+    online: Any = None
 
     @property
     def position(self) -> PyTree:

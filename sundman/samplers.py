@@ -59,6 +59,10 @@ class Sampler(optax.GradientTransformationExtraArgs):
         """The temperature T of the law this sampler draws from, exp(-U/T)."""
         return self.integrator.settings["temperature"]
 
+    def at(self, temperature: Any) -> Sampler:
+        """The same sampler at another temperature."""
+        return compose(self.integrator.at(temperature), self.clock)
+
 
 def compose(integrator: Integrator, clock: Clock) -> Sampler:
     """The sampler that moves by ``integrator`` over the times told by ``clock``."""

@@ -13,6 +13,7 @@ the heat it adds out of the O step: variance (1 - c^2) T - c dt^2 sigma^2, not b
 
 from __future__ import annotations
 
+from functools import partial
 from typing import NamedTuple
 
 import jax
@@ -65,4 +66,4 @@ def baoab(temperature: float = 1.0, *, gamma: float = 1.0, sigma: float = 0.0) -
         "gamma": gamma,
         "sigma": sigma,
     }
-    return Integrator(rest, move, settings)
+    return Integrator(rest, move, partial(baoab, gamma=gamma, sigma=sigma), settings)

@@ -22,11 +22,13 @@ PyTree = Any
 class Integrator(NamedTuple):
     """``init(params) -> state``; ``move(stream, grads, state, params, dt) -> (updates, state)``.
 
-    ``dt`` is a scalar or a pytree of one scalar per leaf (a blockwise clock).
+    ``dt`` is a scalar or a pytree of one scalar per leaf (a blockwise clock);
+    ``at(temperature)`` is the same scheme at another temperature.
     """
 
     init: Callable[[PyTree], Any]
     move: Callable[[Stream, PyTree, Any, PyTree, PyTree], tuple[PyTree, Any]]
+    at: Callable[[Any], Integrator]
     settings: Mapping[str, Any]
 
 

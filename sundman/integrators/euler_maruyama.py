@@ -8,6 +8,7 @@ one: averages are biased by O(dt). At T = 0 it is gradient descent.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import jax
@@ -44,4 +45,4 @@ def euler_maruyama(temperature: float = 1.0, *, noise: str | Noise = "gaussian")
         "temperature": temperature,
         "noise": noise if isinstance(noise, str) else getattr(noise, "__name__", repr(noise)),
     }
-    return Integrator(init, move, settings)
+    return Integrator(init, move, partial(euler_maruyama, noise=noise), settings)

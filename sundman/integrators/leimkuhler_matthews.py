@@ -45,4 +45,4 @@ def leimkuhler_matthews(temperature: float = 1.0) -> Integrator:
         return cast_like(updates, params), cast_like(fresh, params)
 
     settings = {"integrator": "leimkuhler_matthews", "temperature": temperature}
-    return Integrator(init, move, settings)
+    return Integrator(init, move, leimkuhler_matthews, settings)

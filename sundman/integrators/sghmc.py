@@ -12,6 +12,8 @@ gradient descent with momentum exp(-gamma dt).
 
 from __future__ import annotations
 
+from functools import partial
+
 import jax
 import jax.numpy as jnp
 
@@ -56,4 +58,4 @@ def sghmc(
         "sigma": sigma,
         "noise": noise if isinstance(noise, str) else getattr(noise, "__name__", repr(noise)),
     }
-    return Integrator(init, move, settings)
+    return Integrator(init, move, partial(sghmc, gamma=gamma, sigma=sigma, noise=noise), settings)

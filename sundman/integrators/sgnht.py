@@ -10,6 +10,7 @@ temperature. One gradient a step, as in :mod:`sundman.integrators.baoab`.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import NamedTuple
 
 import jax
@@ -88,4 +89,4 @@ def sgnht(temperature: float = 1.0, *, gamma: float = 1.0, mass: float = 1.0) ->
         "gamma": gamma,
         "mass": mass,
     }
-    return Integrator(init, move, settings)
+    return Integrator(init, move, partial(sgnht, gamma=gamma, mass=mass), settings)

@@ -13,9 +13,20 @@ from jax import Array, lax
 
 from sundman.gradients import GradientEstimator
 from sundman.noise import Stream
+from sundman.runner import online
 from sundman.samplers import Sampler, SamplerState
 
 PyTree = Any
+
+
+class Plan(NamedTuple):
+    """What a compiled loop is made of; equal plans share one compilation."""
+
+    gradient: GradientEstimator
+    sampler: Sampler
+    collect: Callable[[PyTree], PyTree]
+    weighting: str = "leaving"
+    online: Callable[[PyTree], PyTree] | None = None
 
 
 class Chain(NamedTuple):
@@ -33,13 +44,11 @@ class Record(NamedTuple):
     stats: dict[str, Array]
 
 
-def _step(
-    chain: Chain, gradient: GradientEstimator, sampler: Sampler, weighting: str
-) -> tuple[Chain, tuple[Array, dict[str, Array]]]:
+def step(chain: Chain, data: PyTree, plan: Plan) -> tuple[Chain, tuple[Array, dict[str, Array]]]:
     """One step: the chain after it, and the weight and statistics of the position it left."""
     position, state = chain
-    value, grads = gradient(Stream(state.key, state.clock.step), position)
-    updates, after = sampler.update(grads, state, position)
+    value, grads = plan.gradient(Stream(state.key, state.clock.step), position, data)
+    updates, after = plan.sampler.update(grads, state, position)
     clock = after.clock
     stats = {
         "time": state.clock.time,
@@ -48,54 +57,72 @@ def _step(
     }
     if clock.zeta is not None:
         stats["zeta"] = clock.zeta
-    if weighting == "leaving":
+    if plan.weighting == "leaving":
         weight = clock.dt
     else:
-        weight = state.clock.dt if weighting == "arriving" else jnp.ones_like(clock.dt)
+        weight = state.clock.dt if plan.weighting == "arriving" else jnp.ones_like(clock.dt)
         stats["dt"] = clock.dt
     return Chain(optax.apply_updates(position, updates), after), (weight, stats)
 
 
-@partial(jax.jit, static_argnames=("gradient", "sampler"), donate_argnames=("chains",))
-def advance(chains: Chain, steps: Array, *, gradient: GradientEstimator, sampler: Sampler) -> Chain:
+@partial(jax.jit, static_argnames=("plan",), donate_argnames=("chains",))
+def advance(chains: Chain, steps: Array, data: PyTree, *, plan: Plan) -> Chain:
     """Move every chain by ``steps`` steps and keep nothing."""
 
-    def silent(_: Array, chain: Chain) -> Chain:
-        return _step(chain, gradient, sampler, "leaving")[0]
+    def run(chain: Chain) -> Chain:
+        return lax.fori_loop(jnp.uint32(0), steps, lambda _, c: step(c, data, plan)[0], chain)
 
-    return jax.vmap(lambda chain: lax.fori_loop(jnp.uint32(0), steps, silent, chain))(chains)
+    return jax.vmap(run)(chains)
+
+
+@partial(jax.jit, static_argnames=("plan",), donate_argnames=("chains",))
+def advance_streamed(chains: Chain, batches: PyTree, *, plan: Plan) -> Chain:
+    """Move every chain by one step for each batch and keep nothing."""
+
+    def run(chain: Chain) -> Chain:
+        return lax.scan(lambda c, batch: (step(c, batch, plan)[0], None), chain, batches)[0]
+
+    return jax.vmap(run)(chains)
 
 
 @partial(
-    jax.jit,
-    static_argnames=("draws", "thin", "gradient", "sampler", "collect", "weighting"),
-    donate_argnames=("chains",),
+    jax.jit, static_argnames=("plan", "draws", "thin"), donate_argnames=("chains", "averages")
 )
 def block(
     chains: Chain,
+    averages: online.Average | None,
+    data: PyTree,
+    batches: PyTree,
     *,
+    plan: Plan,
     draws: int,
     thin: int,
-    gradient: GradientEstimator,
-    sampler: Sampler,
-    collect: Callable[[PyTree], PyTree],
-    weighting: str,
-) -> tuple[Chain, Record]:
-    """``draws`` draws of every chain, ``thin`` steps apart; records have axes (draw, chain)."""
+) -> tuple[Chain, online.Average | None, Record]:
+    """``draws`` draws of every chain, ``thin`` steps apart; records have axes (draw, chain).
 
-    def step(chain: Chain, _: None) -> tuple[Chain, tuple[Array, dict[str, Array]]]:
-        return _step(chain, gradient, sampler, weighting)
+    ``batches`` are given for a streamed gradient, one per step, and take the place of ``data``.
+    """
+    if batches is not None:
+        batches = jax.tree.map(lambda leaf: leaf.reshape(draws, thin, *leaf.shape[1:]), batches)
 
-    def draw(chain: Chain, _: None) -> tuple[Chain, Record]:
-        values = collect(chain.position)
+    def one(chain: Chain, batch: PyTree) -> tuple[Chain, tuple[Array, dict[str, Array]]]:
+        return step(chain, data if batch is None else batch, plan)
+
+    def draw(carry: tuple, batch: PyTree) -> tuple[tuple, Record]:
+        chain, average = carry
+        left = chain.position
+        values = plan.collect(left)
         if thin == 1:
-            chain, (weight, stats) = step(chain, None)
+            chain, (weight, stats) = one(chain, jax.tree.map(lambda leaf: leaf[0], batch))
         else:
-            chain, trace = lax.scan(step, chain, None, length=thin)
+            chain, trace = lax.scan(one, chain, batch, length=thin)
             weight, stats = jax.tree.map(lambda leaf: leaf[0], trace)
-        return chain, Record(values, weight, stats)
+        if plan.online is not None:
+            average = online.add(average, plan.online(left), weight, stats["potential"])
+        return (chain, average), Record(values, weight, stats)
 
-    def run(chain: Chain) -> tuple[Chain, Record]:
-        return lax.scan(draw, chain, None, length=draws)
+    def run(chain: Chain, average: Any) -> tuple[tuple, Record]:
+        return lax.scan(draw, (chain, average), batches, length=draws)
 
-    return jax.vmap(run, out_axes=(0, 1))(chains)
+    (chains, averages), record = jax.vmap(run, out_axes=(0, 1))(chains, averages)
+    return chains, averages, record

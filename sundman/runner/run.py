@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import jax
@@ -12,13 +13,15 @@ import numpy as np
 from jax import Array
 
 from sundman import check
+from sundman.data.host import stacked
 from sundman.draws import Draws
-from sundman.runner import loop, start
+from sundman.gradients import Streamed
+from sundman.runner import loop, online, start, timed
 from sundman.samplers import Sampler
-from sundman.targets import Target
 
 PyTree = Any
 _BLOCK_BYTES = 64 * 2**20
+_STREAMED_STEPS = 64
 _MOST_STEPS = 2**32 - 1
 
 
@@ -36,6 +39,53 @@ def _draws_per_block(chain: loop.Chain, collect: Callable, chains: int, draws: i
     size = sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(one)) + 6 * 4
     most = max(1, min(draws, _BLOCK_BYTES // (size * chains)))
     return next((n for n in range(most, most // 2, -1) if draws % n == 0), most)
+
+
+def _begin_online(chain: loop.Chain, plan: loop.Plan) -> online.Average | None:
+    if plan.online is None:
+        return None
+    value = jax.eval_shape(jax.vmap(plan.online), chain.position)
+    one = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape[1:], leaf.dtype), value)
+    chains = len(chain.state.key)
+    return jax.tree.map(lambda leaf: jnp.repeat(leaf[None], chains, axis=0), online.begin(one))
+
+
+def _by_steps(
+    chain: loop.Chain, plan: loop.Plan, *, burn_in: int, draws: int, thin: int, size: int
+) -> Iterator[tuple[loop.Chain, online.Average | None, loop.Record]]:
+    """Blocks of draws ``thin`` steps apart, after ``burn_in`` steps."""
+    averages, data, batches = _begin_online(chain, plan), plan.gradient.data, None
+    lengths = [min(size, draws - begin) for begin in range(0, draws, size)]
+    if isinstance(plan.gradient, Streamed):
+        lengths = [1] * draws if thin >= _STREAMED_STEPS else lengths
+        silent = [min(_STREAMED_STEPS, burn_in - n) for n in range(0, burn_in, _STREAMED_STEPS)]
+        wanted = silent + [length * thin for length in lengths]
+        batches = stacked(plan.gradient.posterior.host.endless(), wanted)
+        for batch in itertools.islice(batches, len(silent)):
+            chain = loop.advance_streamed(chain, batch, plan=plan)
+    elif burn_in:
+        chain = loop.advance(chain, jnp.uint32(burn_in), data, plan=plan)
+    for length in lengths:
+        batch = None if batches is None else next(batches)
+        chain, averages, record = loop.block(
+            chain, averages, data, batch, plan=plan, draws=length, thin=thin
+        )
+        yield chain, averages, record
+
+
+def _by_time(
+    chain: loop.Chain, plan: loop.Plan, *, burn_in: int, draws: int, interval: float, size: int
+) -> Iterator[tuple[loop.Chain, online.Average | None, loop.Record]]:
+    """Blocks of draws ``interval`` of physical time apart, after ``burn_in`` steps."""
+    averages, data, length = _begin_online(chain, plan), plan.gradient.data, jnp.float32(interval)
+    if burn_in:
+        chain = loop.advance(chain, jnp.uint32(burn_in), data, plan=plan)
+    state = timed.begin(chain, length, data, plan=plan)
+    for begin in range(0, draws, size):
+        state, averages, record = timed.block(
+            state, averages, length, data, plan=plan, draws=min(size, draws - begin)
+        )
+        yield state.chain, averages, record
 
 
 def _gather(records: list[loop.Record]) -> loop.Record:
@@ -59,17 +109,38 @@ def _find_divergence(record: loop.Record, last: PyTree) -> np.ndarray:
     return np.where(ended & (first == draws), -1, first)
 
 
-def _warn_divergence(diverged: np.ndarray, burn_in: int, thin: int) -> None:
+def _warn_divergence(diverged: np.ndarray) -> None:
     lost = np.flatnonzero(diverged >= 0)
     first = lost[np.argmin(diverged[lost])]
-    step = burn_in + int(diverged[first]) * thin
     warnings.warn(
         f"{len(lost)} of {len(diverged)} chains diverged: the potential or its gradient is not "
-        f"finite; chain {first} first, by step {step}. Their draws from there on have weight 0. "
-        "Use a smaller step (h or dtau), or a clock with a smaller lower bound m.",
+        f"finite; chain {first} first, by draw {int(diverged[first])}. Their draws from there on "
+        "have weight 0. Use a smaller step (h or dtau), or a clock with a smaller lower bound m.",
         DivergenceWarning,
         stacklevel=3,
     )
+
+
+def _count_draws(steps: int | None, thin: int, thin_time: float | None, draws: int | None) -> int:
+    check.count("thin", thin, least=1)
+    if thin_time is not None:
+        check.positive(thin_time=thin_time)
+        if draws is None or steps is not None or thin != 1:
+            raise ValueError(
+                "thin_time keeps draws= positions a physical time apart, however many steps that "
+                f"takes: give draws and not steps or thin; got draws={draws}, steps={steps}"
+            )
+        check.count("draws", draws, least=1)
+        return draws
+    if (steps is None) == (draws is None):
+        raise ValueError(f"give one of steps= and draws=; got steps={steps}, draws={draws}")
+    if draws is not None:
+        check.count("draws", draws, least=1)
+        return draws
+    check.count("steps", steps, least=1)
+    if steps < thin:
+        raise ValueError(f"no draw would be kept: steps={steps} is less than thin={thin}")
+    return steps // thin
 
 
 def sample(
@@ -77,12 +148,17 @@ def sample(
     sampler: Sampler,
     *,
     key: Array,
-    steps: int,
+    steps: int | None = None,
     init: PyTree | None = None,
     chains: int = 1,
     burn_in: int = 0,
     thin: int = 1,
+    thin_time: float | None = None,
+    draws: int | None = None,
+    batch_size: int | None = None,
+    replace: bool = False,
     collect: Callable[[PyTree], PyTree] | None = None,
+    online: Callable[[PyTree], PyTree] | None = None,
     weighting: str = "leaving",
     per_chain: bool | None = None,
 ) -> Draws:
@@ -92,8 +168,8 @@ def sample(
     :mod:`sundman.estimate`.
 
     Args:
-      target: a potential U(position) -> scalar, one of :mod:`sundman.targets`, or a gradient
-        estimator from :mod:`sundman.gradients`.
+      target: a potential U(position) -> scalar, one of :mod:`sundman.targets`, a
+        :class:`sundman.Posterior`, or a gradient estimator from :mod:`sundman.gradients`.
       sampler: any sampler of :mod:`sundman.samplers`.
       key: a JAX random key. The same key gives the same draws.
       steps: steps after the burn-in; steps // thin draws are kept per chain.
@@ -102,54 +178,49 @@ def sample(
       chains: independent chains, run together.
       burn_in: steps made first and not kept.
       thin: keep every thin-th position.
+      thin_time: keep ``draws`` positions this much physical time apart instead; they are an
+        unweighted sample.
+      draws: the number of draws per chain, in place of ``steps``.
+      batch_size: rows of the posterior's data per gradient; all if not given. Without
+        replacement within an epoch, unless ``replace``.
       collect: keep ``collect(position)`` instead of the position.
+      online: average ``online(position)`` over the draws in constant memory, into
+        ``draws.online``.
       weighting: ``"leaving"`` weights a position with the dt of the step that leaves it,
         ``"arriving"`` with that of the step that led to it, ``"equal"`` not at all.
       per_chain: whether ``init`` has one position per chain, to overrule that reading.
     """
     check.count("chains", chains, least=1)
-    check.count("steps", steps, least=1)
     check.count("burn_in", burn_in, least=0)
-    check.count("thin", thin, least=1)
     check.choice("weighting", weighting, ("leaving", "arriving", "equal"))
     if not isinstance(sampler, Sampler):
         raise TypeError(
             f"sampler must be a sundman sampler, such as sundman.sgld(1e-3); got {sampler!r}"
         )
-    if burn_in + steps > _MOST_STEPS:
+    kept = _count_draws(steps, thin, thin_time, draws)
+    if burn_in + kept * thin > _MOST_STEPS:
         raise ValueError(
-            f"burn_in + steps must be below 2**32, the range of the noise counter; "
-            f"got {burn_in + steps}"
+            "burn_in + steps must be below 2**32, the range of the noise counter; "
+            f"got {burn_in + kept * thin}"
         )
-    draws = steps // thin
-    if draws == 0:
-        raise ValueError(f"no draw would be kept: steps={steps} is less than thin={thin}")
-    if init is None and isinstance(target, Target):
-        init = target.start
-    if init is None:
-        raise ValueError("init is needed: the first position, or one for each chain")
-
-    gradient = start.as_gradient(target)
-    if isinstance(target, Target) and per_chain is None:
-        per_chain = jnp.ndim(init) == 2
-    positions = start.first_positions(init, chains, gradient.potential, per_chain)
+    gradient = start.as_gradient(target, batch_size, replace)
+    if thin_time is not None and isinstance(gradient, Streamed):
+        raise ValueError("thin_time needs in-memory data: host batches come step by step")
+    sampler = start.settle_temperature(target, sampler)
+    positions = start.first_positions(target, init, chains, per_chain)
     chain = start.start_chains(positions, sampler, key, chains)
-    keep = _identity if collect is None else collect
-    if burn_in:
-        chain = loop.advance(chain, jnp.uint32(burn_in), gradient=gradient, sampler=sampler)
-
-    size = _draws_per_block(chain, keep, chains, draws)
-    records: list[loop.Record] = []
-    for begin in range(0, draws, size):
-        chain, record = loop.block(
-            chain,
-            draws=min(size, draws - begin),
-            thin=thin,
-            gradient=gradient,
-            sampler=sampler,
-            collect=keep,
-            weighting=weighting,
+    weighting = weighting if thin_time is None else "equal"
+    plan = loop.Plan(gradient, sampler, collect or _identity, weighting, online)
+    size = _draws_per_block(chain, plan.collect, chains, kept)
+    if thin_time is None:
+        blocks = _by_steps(chain, plan, burn_in=burn_in, draws=kept, thin=thin, size=size)
+    else:
+        blocks = _by_time(
+            chain, plan, burn_in=burn_in, draws=kept, interval=thin_time, size=size
         )
+    del chain, positions
+    records = []
+    for chain, averages, record in blocks:
         records.append(record)
     record = _gather([jax.tree.map(np.asarray, record) for record in records])
     last = jax.tree.map(np.asarray, chain.position)
@@ -157,22 +228,18 @@ def sample(
     diverged = _find_divergence(record, last)
     weight = record.weight
     if (diverged >= 0).any():
-        _warn_divergence(diverged, burn_in, thin)
-        end = np.where(diverged < 0, draws, diverged)
-        weight = np.where(np.arange(draws) < end[:, None], weight, 0.0).astype(weight.dtype)
-    settings = {
-        **sampler.settings,
-        "steps": steps,
-        "burn_in": burn_in,
-        "thin": thin,
-        "weighting": weighting,
-    }
+        _warn_divergence(diverged)
+        end = np.where(diverged < 0, kept, diverged)
+        weight = np.where(np.arange(kept) < end[:, None], weight, 0.0).astype(weight.dtype)
+    run = {"draws": kept, "burn_in": burn_in, "thin": thin, "thin_time": thin_time}
+    run |= {"batch_size": batch_size, "weighting": weighting, "chains": chains}
     return Draws(
         values=record.values,
         weight=weight,
         stats={"dt": record.weight, **record.stats},
         diverged=diverged,
         last=last,
-        settings=settings,
+        settings={**sampler.settings, **run},
         has_position=collect is None,
+        online=None if averages is None else jax.tree.map(np.asarray, averages),
     )

@@ -1,7 +1,8 @@
-"""What a run begins with: the gradient estimator and the first position of each chain."""
+"""What a run begins with: the gradient, the temperature and the first position of each chain."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -10,8 +11,9 @@ import jax.numpy as jnp
 from jax import Array
 
 from sundman import check
-from sundman.gradients import Exact, GradientEstimator, Potential
-from sundman.noise import fold, key_words
+from sundman.gradients import Exact, GradientEstimator, Noisy, minibatch
+from sundman.noise import Stream, fold, key_words
+from sundman.posterior import Batch, Posterior
 from sundman.runner.loop import Chain
 from sundman.samplers import Sampler
 from sundman.targets import Target
@@ -20,30 +22,67 @@ PyTree = Any
 _CHAIN = 2
 
 
-def as_gradient(target: Any) -> GradientEstimator:
-    """The gradient estimator of a potential, a target, or an estimator itself."""
+def as_gradient(target: Any, batch_size: int | None, replace: bool) -> GradientEstimator:
+    """The gradient estimator of a potential, a target, a posterior, or an estimator itself."""
+    if isinstance(target, Posterior):
+        return minibatch(target, batch_size, replace=replace)
+    if batch_size is not None:
+        raise ValueError(f"batch_size={batch_size} needs a sundman.Posterior, which has data")
     if isinstance(target, Target):
         return Exact(target.potential)
-    if hasattr(target, "potential") and callable(target):
+    if hasattr(target, "data") and callable(target):
         return target
     if callable(target):
         return Exact(target)
     raise TypeError(
         "the first argument of sample must be a potential U(position) -> scalar, one of "
-        f"sundman.targets or a gradient estimator; got {target!r}"
+        f"sundman.targets, a sundman.Posterior or a gradient estimator; got {target!r}"
     )
 
 
-def _is_potential_of(potential: Potential, position: PyTree) -> bool:
+def settle_temperature(target: Any, sampler: Sampler) -> Sampler:
+    """The sampler at the temperature that it or the target was given, if they agree.
+
+    A temperature of 1 is no statement; the other's is taken.
+    """
+    wanted = target.temperature if isinstance(target, Posterior | Target) else 1.0
+    has = sampler.temperature
+    if isinstance(has, jax.core.Tracer) or wanted in (1.0, has):
+        return sampler
+    if has != 1.0:
+        raise ValueError(
+            f"the target has temperature={wanted!r} and the sampler temperature={has!r}; "
+            "give it to one of them, or the same to both"
+        )
+    return sampler.at(wanted)
+
+
+def _value(target: Any) -> tuple[Callable[[PyTree], Array], Callable[[PyTree], PyTree]]:
+    """A function position -> U, for its shape; and one from what the user gives to a position."""
+    if isinstance(target, Posterior):
+        host = target.host
+        batch = target.data if host is None else Batch(*host.peek())
+        few = jax.tree.map(lambda leaf: leaf[:2], Batch(batch.x, batch.y))
+        return lambda params: target.potential(target.position(params), few), target.position
+    potential = target.potential if isinstance(target, Target | Exact | Noisy) else target
+    if hasattr(potential, "data"):
+        estimator, stream = potential, Stream(jnp.zeros(2, jnp.uint32), jnp.uint32(0))
+        return (
+            lambda position: estimator(stream, position, estimator.data)[0],
+            lambda position: position,
+        )
+    return potential, lambda position: position
+
+
+def _is_scalar(value: Callable[[PyTree], Array], position: PyTree) -> bool:
     try:
-        return jax.eval_shape(potential, position).shape == ()
+        return jax.eval_shape(value, position).shape == ()
     except Exception:  # noqa: BLE001 - a user's function may fail in any way on a wrong shape
         return False
 
 
-def check_scalar(potential: Potential, position: PyTree) -> None:
-    """The potential must return one real number for one position."""
-    out = jax.eval_shape(potential, position)
+def _check_scalar(value: Callable[[PyTree], Array], position: PyTree) -> None:
+    out = jax.eval_shape(value, position)
     if not hasattr(out, "shape"):
         raise TypeError(f"the potential must return one number, got the pytree {out!r}")
     if out.shape != ():
@@ -55,9 +94,7 @@ def check_scalar(potential: Potential, position: PyTree) -> None:
         raise TypeError(f"the potential must return a real float, got dtype {out.dtype.name}")
 
 
-def _one_per_chain(
-    init: PyTree, chains: int, potential: Potential, per_chain: bool | None
-) -> bool:
+def _one_per_chain(init: PyTree, chains: int, target: Any, per_chain: bool | None) -> bool:
     leaves = jax.tree.leaves(init)
     stacked = all(leaf.ndim > 0 and leaf.shape[0] == chains for leaf in leaves)
     if per_chain is not None:
@@ -67,26 +104,38 @@ def _one_per_chain(
                 f"chains={chains}; got shapes {[leaf.shape for leaf in leaves]}"
             )
         return per_chain
+    if isinstance(target, Target):
+        return init.ndim == 2
     if not stacked:
         return False
-    whole = _is_potential_of(potential, init)
-    sliced = _is_potential_of(potential, jax.tree.map(lambda leaf: leaf[0], init))
+    value, _ = _value(target)
+    whole = _is_scalar(value, init)
+    sliced = _is_scalar(value, jax.tree.map(lambda leaf: leaf[0], init))
     if whole and sliced:
         return any(leaf.ndim > 1 for leaf in leaves)
     return sliced
 
 
-def first_positions(
-    init: PyTree, chains: int, potential: Potential, per_chain: bool | None
-) -> PyTree:
+def first_positions(target: Any, init: PyTree, chains: int, per_chain: bool | None) -> PyTree:
     """The position of every chain, stacked: ``init`` repeated, or ``init`` itself."""
+    if init is None and isinstance(target, Target):
+        init = target.start
+    if init is None:
+        raise ValueError("init is needed: the first position, or one for each chain")
     check.params(init, "init")
     init = jax.tree.map(jnp.asarray, init)
-    if _one_per_chain(init, chains, potential, per_chain):
-        check_scalar(potential, jax.tree.map(lambda leaf: leaf[0], init))
-        return jax.tree.map(jnp.array, init)
-    check_scalar(potential, init)
-    return jax.tree.map(lambda leaf: jnp.repeat(leaf[None], chains, axis=0), init)
+    value, prepare = _value(target)
+    if _one_per_chain(init, chains, target, per_chain):
+        if len(jax.tree.leaves(init)[0]) != chains:
+            raise ValueError(
+                f"init has {len(jax.tree.leaves(init)[0])} positions for chains={chains}"
+            )
+        prepare(jax.tree.map(lambda leaf: leaf[0], init))
+        _check_scalar(value, jax.tree.map(lambda leaf: leaf[0], init))
+        return jax.tree.map(jnp.array, jax.vmap(prepare)(init))
+    position = prepare(init)
+    _check_scalar(value, init)
+    return jax.tree.map(lambda leaf: jnp.repeat(leaf[None], chains, axis=0), position)
 
 
 @partial(jax.jit, static_argnames=("sampler", "chains"))

@@ -31,7 +31,7 @@ def test_shapes_weights_and_stats(key):
     np.testing.assert_allclose(
         draws.stats["grad_norm"], np.linalg.norm(draws.position, axis=-1), rtol=1e-5
     )
-    assert draws.settings["steps"] == 20
+    assert draws.settings["draws"] == 5
     assert "chains=4" in repr(draws)
 
 
@@ -173,6 +173,9 @@ def test_noisy_gradient_is_fresh_each_step_and_chain(key):
         ({"init": {}}, ValueError, "empty"),
         ({"init": None}, ValueError, "init is needed"),
         ({"steps": 0}, ValueError, "steps=0"),
+        ({"draws": 3}, ValueError, "one of steps= and draws="),
+        ({"batch_size": 3}, ValueError, "needs a sundman.Posterior"),
+        ({"thin_time": 0.1}, ValueError, "give draws and not steps"),
         ({"steps": 2.5}, TypeError, "steps=2.5"),
         ({"steps": 2**33}, ValueError, "2\\*\\*32"),
         ({"thin": 0}, ValueError, "thin=0"),

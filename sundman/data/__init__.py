@@ -1,0 +1,14 @@
+"""Data sets with named splits: scikit-learn's digits, MNIST, Fashion-MNIST and four of UCI's.
+
+    data = sundman.data.digits()
+    data.train.x, data.train.y, data.test.x, ...
+
+``digits`` needs no file; the others are looked for in ``directory``, ``SUNDMAN_DATA_DIR`` and
+the user's cache, and then downloaded.
+"""
+
+from sundman.data.base import Dataset, Split
+from sundman.data.images import digits, fashion_mnist, mnist
+from sundman.data.tables import uci
+
+__all__ = ["Dataset", "Split", "digits", "fashion_mnist", "mnist", "uci"]

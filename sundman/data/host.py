@@ -1,0 +1,114 @@
+"""Data beyond memory: minibatches from any host iterator, prefetched in blocks.
+
+A worker thread stacks the next batches while the device works on the last ones, so the compiled
+loop sees one array per block.
+"""
+
+from __future__ import annotations
+
+import queue
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+import jax
+import numpy as np
+
+from sundman import check
+
+PyTree = Any
+
+
+class HostBatches:
+    """Minibatches (x, y) from an iterable: a torch DataLoader, a grain loader, a memmap reader.
+
+    Args:
+      batches: an iterable over one epoch of (x, y) batches that can be iterated again, or a
+        function that returns such an iterator. Shuffling is the iterable's own business.
+      size: N, the number of examples in the whole data set.
+    """
+
+    def __init__(self, batches: Iterable[Any] | Callable[[], Iterator[Any]], *, size: int) -> None:
+        check.count("size", size, least=1)
+        self.size = size
+        self._batches = batches
+        self._first: tuple[Any, Any] | None = None
+
+    def epoch(self) -> Iterator[tuple[Any, Any]]:
+        """One pass over the data."""
+        passes = self._batches() if callable(self._batches) else iter(self._batches)
+        for batch in passes:
+            if not isinstance(batch, (tuple, list)) or len(batch) != 2:
+                raise TypeError(f"each batch must be a pair (x, y), got {type(batch).__name__}")
+            yield tuple(jax.tree.map(np.asarray, part) for part in batch)
+
+    def peek(self) -> tuple[Any, Any]:
+        """The first batch, to check shapes and labels."""
+        if self._first is None:
+            self._first = next(self.epoch(), None)
+            if self._first is None:
+                raise ValueError("the batches are empty: the iterable gave nothing")
+        return self._first
+
+    def endless(self) -> Iterator[tuple[Any, Any, np.ndarray]]:
+        """(x, y, mask), epoch after epoch; short batches are filled up and the mask says how far."""
+        rows = len(jax.tree.leaves(self.peek()[1])[0])
+        while True:
+            used = 0
+            for x, y in self.epoch():
+                used += 1
+                yield _filled_up(x, y, rows)
+            if not used:
+                raise ValueError(
+                    "the batches gave nothing on a second pass: give an iterable that can be "
+                    "iterated again, or a function that returns a new iterator"
+                )
+
+
+def _filled_up(x: Any, y: Any, rows: int) -> tuple[Any, Any, np.ndarray]:
+    count = len(jax.tree.leaves(y)[0])
+    if count > rows:
+        raise ValueError(f"a batch has {count} rows, more than the {rows} of the first one")
+    if count < rows:
+        take = np.minimum(np.arange(rows), count - 1)
+        x, y = (jax.tree.map(lambda leaf: leaf[take], part) for part in (x, y))
+    return x, y, np.arange(rows) < count
+
+
+def stacked(batches: Iterator[Any], lengths: Iterable[int], ahead: int = 2) -> Iterator[PyTree]:
+    """Blocks of consecutive batches, stacked along a new first axis, prepared in a thread.
+
+    ``lengths`` are the numbers of batches of the blocks; at most ``ahead`` blocks wait. An error
+    in the thread is raised where the block it spoiled is asked for.
+    """
+    ready: queue.Queue[Any] = queue.Queue(maxsize=ahead)
+    stop = threading.Event()
+
+    def put(item: Any) -> None:
+        while not stop.is_set():
+            try:
+                return ready.put(item, timeout=0.1)
+            except queue.Full:
+                continue
+
+    def work() -> None:
+        try:
+            for length in lengths:
+                parts = [next(batches) for _ in range(length)]
+                put(jax.tree.map(lambda *leaves: np.stack(leaves), *parts))
+                if stop.is_set():
+                    return
+            put(None)
+        except BaseException as error:  # noqa: BLE001 - handed to the consumer
+            put(error)
+
+    worker = threading.Thread(target=work, daemon=True)
+    worker.start()
+    try:
+        while (block := ready.get()) is not None:
+            if isinstance(block, BaseException):
+                raise block
+            yield block
+    finally:
+        stop.set()
+        worker.join()

@@ -1,0 +1,71 @@
+"""Minibatches of in-memory data as a function of (key, step): no order to store or to resume.
+
+Without replacement, an epoch is a pseudo-random permutation of the rows, computed element by
+element: a Feistel network on the smallest power of four that holds N rows, walked until it lands
+below N. Every row comes once an epoch, the last batch may be short, and batch n of a run can be
+had without the ones before it.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax import Array, lax
+
+from sundman.noise import Stream, fold, threefry2x32
+
+_ORDER = 3
+_ROUNDS = 6
+
+
+def _mix(value: Array, key: Array, round_: int) -> Array:
+    word, _ = threefry2x32((key[0], key[1]), (value, jnp.full_like(value, round_)), 8)
+    return word
+
+
+def permute(index: Array, key: Array, size: int) -> Array:
+    """The image of ``index`` (each below ``size``) under the permutation named by ``key``."""
+    half_bits = max(1, math.ceil(math.log2(max(size, 2)) / 2))
+    mask = jnp.uint32((1 << half_bits) - 1)
+
+    def feistel(value: Array) -> Array:
+        left, right = value >> jnp.uint32(half_bits), value & mask
+        for round_ in range(_ROUNDS):
+            left, right = right, left ^ (_mix(right, key, round_) & mask)
+        return (left << jnp.uint32(half_bits)) | right
+
+    def outside(value: Array) -> Array:
+        return jnp.any(value >= size)
+
+    def walk(value: Array) -> Array:
+        return jnp.where(value >= size, feistel(value), value)
+
+    return lax.while_loop(outside, walk, feistel(index.astype(jnp.uint32)))
+
+
+def epoch_rows(stream: Stream, size: int, batch_size: int) -> tuple[Array, Array | None]:
+    """Rows of this step's batch, every row once an epoch; and which are real, if some are not."""
+    per_epoch = -(-size // batch_size)
+    epoch, place = jnp.divmod(stream.step, jnp.uint32(per_epoch))
+    index = place * jnp.uint32(batch_size) + jnp.arange(batch_size, dtype=jnp.uint32)
+    if size % batch_size == 0:
+        return permute(index, fold(stream.key, epoch, _ORDER), size), None
+    real = index < size
+    rows = permute(jnp.where(real, index, 0), fold(stream.key, epoch, _ORDER), size)
+    return rows, real
+
+
+def random_rows(stream: Stream, size: int, batch_size: int) -> tuple[Array, None]:
+    """``batch_size`` rows drawn with replacement."""
+    key = fold(stream.key, stream.step, _ORDER)
+    counter = jnp.arange(batch_size, dtype=jnp.uint32)
+    word, _ = threefry2x32((key[0], key[1]), (counter, jnp.zeros_like(counter)))
+    return word % jnp.uint32(size), None
+
+
+def take_rows(tree: Any, rows: Array) -> Any:
+    """The given rows of every array of a pytree."""
+    return jax.tree.map(lambda leaf: jnp.take(leaf, rows, axis=0, mode="clip"), tree)

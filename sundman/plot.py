@@ -1,0 +1,103 @@
+"""Figures: weighted draws over the exact contours of a target. Needs matplotlib.
+
+    with sundman.plot.style():
+        figure, ax = plt.subplots()
+        sundman.plot.contours(ax, target)
+        sundman.plot.points(ax, draws)
+
+Points are picked with probability in proportion to their weight, so that their density on the
+page is that of the law sampled, whatever the clock.
+"""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import matplotlib.pyplot as plt
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.collections import PathCollection
+from matplotlib.colors import Colormap, ListedColormap, Normalize
+
+from sundman import check
+from sundman.draws import Draws
+from sundman.targets import Target
+
+_STYLE = Path(__file__).with_name("sundman.mplstyle")
+_PIXELS = 600
+
+
+def style() -> AbstractContextManager[None]:
+    """The project's matplotlib style, for the length of a ``with`` block."""
+    return plt.style.context(_STYLE)
+
+
+def colors() -> Colormap:
+    """Viridis without its palest tenth: rises in lightness, and shows on white."""
+    return ListedColormap(plt.get_cmap("viridis")(np.linspace(0.0, 0.9, 256)), "sundman")
+
+
+def contours(
+    ax: Axes, target: Target, *, masses: tuple[float, ...] = (0.5, 0.9, 0.99), **drawing: Any
+) -> None:
+    """The smallest regions that hold the given ``masses`` of the exact density.
+
+    The axes take the target's window; further arguments go to matplotlib's ``contour``.
+    """
+    if target.window is None or target.dim < 2:
+        raise ValueError(f"target {target.name!r} has no plane to draw on")
+    (left, right), (bottom, top) = target.window
+    x, y = np.linspace(left, right, _PIXELS), np.linspace(bottom, top, _PIXELS)
+    density = _density(target, x, y)
+    falling = np.sort(density, axis=None)[::-1]
+    inside = np.cumsum(falling) * (x[1] - x[0]) * (y[1] - y[0])
+    last = len(falling) - 1
+    levels = [falling[min(int(np.searchsorted(inside, mass)), last)] for mass in sorted(masses)]
+    settings = {"colors": "0.55", "linewidths": 0.6, "zorder": 0, **drawing}
+    ax.contour(x, y, density.T, levels=sorted(set(levels)), **settings)
+    ax.set(xlim=target.window[0], ylim=target.window[1], xlabel="x", ylabel="y")
+
+
+def _density(target: Target, x: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """exp(-U/T)/Z on the grid x by y, the other coordinates of a larger target at their start."""
+
+    def at(u: Any, v: Any) -> Any:
+        return target.density(target.start.at[:2].set(jnp.stack([u, v])))
+
+    rows = jax.vmap(jax.vmap(at, in_axes=(None, 0)), in_axes=(0, None))
+    return np.asarray(jax.jit(rows)(x, y), np.float64)
+
+
+def points(
+    ax: Axes,
+    draws: Draws,
+    *,
+    count: int = 5000,
+    color: str = "dt",
+    norm: Normalize | None = None,
+    seed: int = 0,
+    **drawing: Any,
+) -> PathCollection:
+    """``count`` draws, picked by weight and coloured by the statistic named ``color``.
+
+    Takes the first two coordinates of positions that are vectors; further arguments go to
+    matplotlib's ``scatter``. Returns what a colorbar needs.
+    """
+    check.count("count", count, least=1)
+    check.choice("color", color, tuple(draws.stats))
+    weight = draws.weight.astype(np.float64).ravel()
+    position = np.asarray(draws.position).reshape(weight.size, -1)
+    picked = np.random.default_rng(seed).choice(
+        weight.size,
+        min(count, int(np.count_nonzero(weight))),
+        replace=False,
+        p=weight / weight.sum(),
+        shuffle=True,
+    )
+    shade = np.asarray(draws.stats[color]).reshape(weight.size, -1).mean(axis=1)[picked]
+    settings = {"s": 2.0, "linewidths": 0, "cmap": colors(), "rasterized": True, **drawing}
+    return ax.scatter(position[picked, 0], position[picked, 1], c=shade, norm=norm, **settings)

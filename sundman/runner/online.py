@@ -1,0 +1,53 @@
+"""Averages of a function of the position, kept in constant memory while a run goes on.
+
+    W <- W + w,    mean <- mean + (w / W) (f - mean)
+
+with the time weights, and with equal weights beside it.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jax import Array
+
+PyTree = Any
+
+
+class Average(NamedTuple):
+    """Running averages of a chain: weighted by time, and with equal weights."""
+
+    weight: Array
+    weighted: PyTree
+    count: Array
+    equal: PyTree
+
+
+def begin(like: PyTree) -> Average:
+    """Nothing averaged yet; ``like`` has the shapes of the function's value."""
+    zero = jnp.zeros((), jnp.float32)
+    empty = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), like)
+    return Average(zero, empty, zero, empty)
+
+
+def _toward(mean: PyTree, value: PyTree, share: Array) -> PyTree:
+    def move(m: Array, v: Array) -> Array:
+        return jnp.where(share > 0, m + share.astype(m.dtype) * (v - m), m)
+
+    return jax.tree.map(move, mean, value)
+
+
+def add(average: Average, value: PyTree, weight: Array, potential: Array) -> Average:
+    """Take in one value; one whose potential is not finite counts for nothing."""
+    good = jnp.isfinite(potential) & jnp.isfinite(weight)
+    weight = jnp.where(good, weight, 0.0)
+    total = average.weight + weight
+    count = average.count + good
+    return Average(
+        total,
+        _toward(average.weighted, value, weight / jnp.maximum(total, 1e-37)),
+        count,
+        _toward(average.equal, value, jnp.where(good, 1.0 / jnp.maximum(count, 1.0), 0.0)),
+    )
