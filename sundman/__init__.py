@@ -3,9 +3,22 @@
 A sampler is an integrator times a clock, and an optax gradient transformation.
 """
 
-from sundman import clocks, estimate, gradients, integrators, likelihoods, noise, priors, targets
+from sundman import (
+    clocks,
+    data,
+    estimate,
+    gradients,
+    integrators,
+    likelihoods,
+    metrics,
+    models,
+    noise,
+    priors,
+    targets,
+)
 from sundman.draws import Draws
-from sundman.posterior import Batch, Posterior, Position
+from sundman.posterior import Batch, Position, Posterior
+from sundman.predict import NormalMixture, predict
 from sundman.runner import DivergenceWarning, sample
 from sundman.samplers import (
     Sampler,
@@ -23,12 +36,15 @@ from sundman.samplers import (
     sgnht,
 )
 
+from sundman.warm_start import map_estimate
+
 __version__ = "0.1.0"
 
 __all__ = [
     "Batch",
     "DivergenceWarning",
     "Draws",
+    "NormalMixture",
     "Position",
     "Posterior",
     "Sampler",
@@ -36,12 +52,17 @@ __all__ = [
     "baoab",
     "clocks",
     "compose",
+    "data",
     "estimate",
     "gradients",
     "integrators",
     "likelihoods",
     "lm",
+    "map_estimate",
+    "metrics",
+    "models",
     "noise",
+    "predict",
     "priors",
     "sa_lm",
     "sa_sghmc",

@@ -14,7 +14,7 @@ import jax.numpy as jnp
 from jax import Array, lax
 
 from sundman.runner import online
-from sundman.runner.loop import Chain, Plan, Record, step
+from sundman.runner.loop import Chain, Plan, Record, each_chain, step
 
 PyTree = Any
 
@@ -37,7 +37,7 @@ def begin(chains: Chain, interval: Array, data: PyTree, *, plan: Plan) -> Timed:
         empty = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), stats)
         return Timed(chain, chain.position, empty, -interval.astype(chain.state.clock.dt.dtype))
 
-    return jax.vmap(one)(chains)
+    return each_chain(one, chains)
 
 
 @partial(
@@ -73,5 +73,5 @@ def block(
     def run(timed: Timed, average: Any) -> tuple[tuple, Record]:
         return lax.scan(draw, (timed, average), None, length=draws)
 
-    (timed, averages), record = jax.vmap(run, out_axes=(0, 1))(timed, averages)
+    (timed, averages), record = each_chain(run, timed, averages, out_axes=(0, 1))
     return timed, averages, record

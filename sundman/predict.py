@@ -1,0 +1,133 @@
+"""The posterior predictive: the model averaged over draws, with their weights.
+
+    p(y | x, D) = sum_d w_d p(y | x, theta_d) / sum_d w_d
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+from sundman import likelihoods, metrics
+from sundman.draws import Draws
+from sundman.likelihoods import Likelihood, Normal
+from sundman.posterior import Posterior, Position, model_params
+
+PyTree = Any
+_CATEGORICAL = likelihoods.categorical()
+
+
+class NormalMixture(NamedTuple):
+    """A mixture of normals for each point, one component per draw: (draw, point, ...)."""
+
+    mean: np.ndarray
+    sd: np.ndarray
+    weight: np.ndarray
+
+    @property
+    def centre(self) -> np.ndarray:
+        """The mean of the mixture at each point."""
+        return np.tensordot(self.weight, self.mean, axes=1) / self.weight.sum()
+
+    @property
+    def spread(self) -> np.ndarray:
+        """The standard deviation of the mixture at each point."""
+        second = np.tensordot(self.weight, self.sd**2 + self.mean**2, axes=1) / self.weight.sum()
+        return np.sqrt(np.maximum(second - self.centre**2, 0.0))
+
+    def interval(self, level: float = 0.9) -> tuple[np.ndarray, np.ndarray]:
+        """The central interval of probability ``level`` at each point."""
+        tail = 0.5 * (1.0 - level)
+        return tuple(
+            metrics.normal_mixture_quantile(self.mean, self.sd, self.weight, q)
+            for q in (tail, 1.0 - tail)
+        )
+
+
+def _flat(draws: Draws, weighted: bool) -> tuple[PyTree, np.ndarray]:
+    """All draws with a weight, chains joined; and their weights, summing to one."""
+    weight = draws.weight.ravel().astype(np.float64)
+    kept = np.flatnonzero(weight > 0)
+    if not len(kept):
+        raise ValueError("every weight is 0: all chains diverged, there is nothing to predict with")
+    positions = jax.tree.map(
+        lambda leaf: leaf.reshape(-1, *leaf.shape[2:])[kept], draws.position
+    )
+    weight = weight[kept] if weighted else np.ones(len(kept))
+    return positions, (weight / weight.sum()).astype(np.float32)
+
+
+@dataclass(frozen=True)
+class _Member:
+    """One draw's predictive; equal for equal parts, so that predictions compile once."""
+
+    apply: Callable[[PyTree, Any], Any]
+    likelihood: Likelihood
+
+    def __call__(self, position: PyTree, x: Any) -> Any:
+        hyper = position.hyper.get("likelihood") if isinstance(position, Position) else None
+        return self.likelihood.predict(self.apply(model_params(position), x), hyper)
+
+
+def _member(model: Any, likelihood: Likelihood | None) -> _Member:
+    if isinstance(model, Posterior):
+        return _Member(model.apply, likelihood or model.likelihood)
+    if not callable(model):
+        raise TypeError(f"predict needs a Posterior or a function (params, x), got {model!r}")
+    return _Member(model, likelihood or _CATEGORICAL)
+
+
+@partial(jax.jit, static_argnames=("one",))
+def _average(positions: PyTree, weight: Any, x: Any, one: Callable) -> Any:
+    def body(total: Any, item: tuple) -> tuple[Any, None]:
+        position, w = item
+        return jax.tree.map(lambda t, v: t + w * v, total, one(position, x)), None
+
+    first = jax.tree.map(lambda leaf: leaf[0], positions)
+    empty = jax.tree.map(
+        lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), jax.eval_shape(one, first, x)
+    )
+    return lax.scan(body, empty, (positions, weight))[0]
+
+
+@partial(jax.jit, static_argnames=("one",))
+def _members(positions: PyTree, x: Any, one: Callable) -> Any:
+    return lax.map(lambda position: one(position, x), positions)
+
+
+def predict(
+    draws: Draws,
+    model: Any,
+    x: Any,
+    *,
+    likelihood: Likelihood | None = None,
+    weighted: bool = True,
+    members: bool = False,
+) -> Any:
+    """The predictive at ``x``: class probabilities, or a :class:`NormalMixture`.
+
+    Args:
+      draws: draws that kept their positions.
+      model: the posterior, or its ``apply(params, x)``, taken to give logits of classes unless
+        ``likelihood`` says otherwise.
+      x: inputs, one row per point.
+      likelihood: with ``apply``, what its outputs mean.
+      weighted: average with the time weights; without them the ensemble is that of equal draws.
+      members: return the predictive of every draw, (draw, point, ...), instead of the average.
+    """
+    positions, weight = _flat(draws, weighted)
+    one = _member(model, likelihood)
+    x = jax.tree.map(jnp.asarray, x)
+    first = jax.tree.map(lambda leaf: leaf[0], positions)
+    if isinstance(jax.eval_shape(one, first, x), Normal):
+        parts = _members(positions, x, one)
+        return NormalMixture(np.asarray(parts.mean), np.asarray(parts.sd), weight)
+    found = _members(positions, x, one) if members else _average(positions, weight, x, one)
+    return jax.tree.map(np.asarray, found)
