@@ -1,4 +1,4 @@
-"""Data sets with named splits: scikit-learn's digits, MNIST, Fashion-MNIST and four of UCI's.
+"""Data: sets with named splits, and minibatches from memory or from a stream.
 
     data = sundman.data.digits()
     data.train.x, data.train.y, data.test.x, ...
@@ -8,7 +8,8 @@ the user's cache, and then downloaded.
 """
 
 from sundman.data.base import Dataset, Split
+from sundman.data.host import HostBatches
 from sundman.data.images import digits, fashion_mnist, mnist
 from sundman.data.tables import uci
 
-__all__ = ["Dataset", "Split", "digits", "fashion_mnist", "mnist", "uci"]
+__all__ = ["Dataset", "HostBatches", "Split", "digits", "fashion_mnist", "mnist", "uci"]

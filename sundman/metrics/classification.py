@@ -1,0 +1,59 @@
+"""Scores of class probabilities p[i, c] at points i whose class is y[i]."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.special import entr
+
+from sundman.metrics import arguments
+from sundman.metrics.arguments import Floats
+
+
+def nll(probabilities: ArrayLike, labels: ArrayLike) -> float:
+    """Negative log likelihood, mean_i -log p[i, y_i], in nats.
+
+    Nothing is clipped: a probability of 0 for what happened costs infinity.
+    """
+    p = arguments.probabilities(probabilities)
+    y = arguments.labels(labels, p.shape)
+    with np.errstate(divide="ignore"):
+        return float(-np.log(p[np.arange(len(y)), y]).mean())
+
+
+def accuracy(probabilities: ArrayLike, labels: ArrayLike) -> float:
+    """Fraction of the points with argmax_c p[i, c] = y_i; among equals the first class counts."""
+    p = arguments.probabilities(probabilities)
+    return float((p.argmax(axis=1) == arguments.labels(labels, p.shape)).mean())
+
+
+def brier(probabilities: ArrayLike, labels: ArrayLike) -> float:
+    """Brier score, mean_i sum_c (p[i, c] - [c = y_i])^2.
+
+    The sum is over all classes, as in Brier (1950), so it lies in [0, 2]; for two classes it is
+    twice the score that looks at one of them only.
+    """
+    p = arguments.probabilities(probabilities)
+    y = arguments.labels(labels, p.shape)
+    return float(np.square(p - np.eye(p.shape[1])[y]).sum(axis=1).mean())
+
+
+def entropy(probabilities: ArrayLike) -> Floats:
+    """Predictive entropy of each point, -sum_c p[i, c] log p[i, c], in nats."""
+    return entr(arguments.probabilities(probabilities)).sum(axis=1)
+
+
+def auroc(scores_in: ArrayLike, scores_out: ArrayLike) -> float:
+    """Area under the ROC curve of a score that should be higher out of distribution.
+
+    P(S_out > S_in) + P(S_out = S_in) / 2, by ranks: 1 tells the two apart, 1/2 is a coin.
+    Entropy and mutual information are such scores; of a confidence give the negative.
+    """
+    inside = arguments.numbers("scores_in", scores_in)
+    outside = arguments.numbers("scores_out", scores_out)
+    for name, scores in (("scores_in", inside), ("scores_out", outside)):
+        if scores.ndim != 1 or scores.size == 0:
+            raise ValueError(f"{name} must be one number for each point, got {scores.shape}")
+    ordered = np.sort(inside)
+    below, up_to = (np.searchsorted(ordered, outside, side) for side in ("left", "right"))
+    return float((below + up_to).mean() / (2 * inside.size))

@@ -1,0 +1,145 @@
+"""Digits, MNIST and Fashion-MNIST: shapes, ranges, splits, checksums."""
+
+import hashlib
+import shutil
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from sundman import data
+from sundman.data import idx
+from sundman.data.base import shuffled
+from sundman.data.find import locate
+from sundman.data.images import MNIST
+
+needs_mnist = pytest.mark.parametrize("data_directory", ["mnist"], indirect=True)
+needs_fashion = pytest.mark.parametrize("data_directory", ["fashion_mnist"], indirect=True)
+
+
+def rows(*splits: data.Split) -> list[bytes]:
+    """Each point as bytes, sorted, to compare sets of points."""
+    return sorted(
+        image.tobytes() + label.tobytes()
+        for split in splits
+        for image, label in zip(split.x, split.y, strict=True)
+    )
+
+
+def test_shuffle_is_fixed_for_good():
+    order = shuffled(60_000, 0)
+    assert order[:5].tolist() == [53924, 25556, 57691, 20554, 16026]
+    np.testing.assert_array_equal(np.sort(order), np.arange(60_000))
+
+
+def test_digits():
+    digits = data.digits()
+    assert digits.train.x.shape == (1438, 64)
+    assert digits.test.x.shape == (359, 64)
+    assert digits.validation is None
+    assert digits.classes == 10
+    assert digits.train.x.dtype == np.float32
+    assert digits.train.y.dtype == np.int32
+    assert (digits.train.x.min(), digits.train.x.max()) == (0, 1)
+    assert set(digits.test.y) == set(range(10))
+    assert repr(digits) == "Dataset(digits: 1438 train, 359 test; 64 features, 10 classes)"
+
+
+def test_digits_splits_are_a_partition():
+    from sklearn.datasets import load_digits
+
+    x, y = load_digits(return_X_y=True)
+    everything = data.Split((x / 16).astype(np.float32), y.astype(np.int32))
+    parts = data.digits(validation=0.1, test=0.3, seed=4)
+    assert parts.validation is not None
+    assert (len(parts.validation.y), len(parts.test.y)) == (180, 539)
+    assert rows(parts.train, parts.validation, parts.test) == rows(everything)
+    other, again = data.digits(seed=5), data.digits(seed=5)
+    assert not np.array_equal(parts.test.x[:100], other.test.x[:100])
+    np.testing.assert_array_equal(again.test.x, other.test.x)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ({"validation": 0.5, "test": 0.5}, "something to train on, got validation=0.5 and test"),
+        ({"validation": -0.1}, "validation=-0.1"),
+        ({"test": 0.0}, "test=0.0"),
+        ({"seed": -1}, "seed=-1"),
+    ],
+)
+def test_digits_bad_arguments(arguments, words):
+    with pytest.raises(ValueError, match=words):
+        data.digits(**arguments)
+
+
+def test_importing_the_package_does_not_import_scikit_learn():
+    code = "import sys, sundman.data, sundman.metrics; sys.exit('sklearn' in sys.modules)"
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_digits_without_scikit_learn(monkeypatch):
+    monkeypatch.setitem(sys.modules, "sklearn.datasets", None)
+    with pytest.raises(ImportError, match=r"pip install 'sundman\[data\]'"):
+        data.digits()
+
+
+@needs_mnist
+def test_mnist(data_directory):
+    mnist = data.mnist(data_directory)
+    assert mnist.validation is not None
+    sizes = [len(split.y) for split in (mnist.train, mnist.validation, mnist.test)]
+    assert sizes == [50_000, 10_000, 10_000]
+    for split in (mnist.train, mnist.validation, mnist.test):
+        assert split.x.shape == (len(split.y), 784)
+        assert split.x.dtype == np.float32
+        assert (split.x.min(), split.x.max()) == (0, 1)
+        assert set(split.y) == set(range(10))
+    assert mnist.test.y[:5].tolist() == [7, 2, 1, 0, 4]
+
+
+@needs_mnist
+def test_mnist_split_is_a_partition_and_the_same_again(data_directory):
+    mnist = data.mnist(data_directory)
+    assert mnist.validation is not None
+    name = "train-images-idx3-ubyte"
+    pixels = idx.read(locate(MNIST, [name], data_directory, download=False)[name])
+    seen = np.rint(np.concatenate([mnist.train.x, mnist.validation.x]) * 255).astype(np.uint8)
+    assert sorted(map(bytes, seen)) == sorted(map(bytes, pixels.reshape(60_000, 784)))
+    labels = np.concatenate([mnist.validation.y, mnist.train.y]).tobytes()
+    assert hashlib.md5(labels).hexdigest() == "22850aec93723d4e769a4a00bd06d332"
+
+
+@needs_mnist
+def test_mnist_checksum(data_directory, tmp_path, nowhere):
+    copy = shutil.copytree(data_directory / "mnist", tmp_path / "mnist")
+    labels = copy / "t10k-labels-idx1-ubyte.gz"
+    labels.chmod(0o644)
+    labels.write_bytes((copy / "train-labels-idx1-ubyte.gz").read_bytes())
+    with pytest.raises(ValueError, match=r"t10k-labels-idx1-ubyte\.gz: wrong checksum"):
+        data.mnist(tmp_path)
+
+
+def test_mnist_missing(nowhere):
+    with pytest.raises(FileNotFoundError, match="the data set mnist was not found"):
+        data.mnist(download=False)
+
+
+@needs_fashion
+def test_fashion_mnist(data_directory):
+    fashion = data.fashion_mnist(data_directory)
+    assert fashion.test.x.shape == (10_000, 784)
+    assert fashion.train.x.shape == (0, 784)
+    assert (fashion.test.x.min(), fashion.test.x.max()) == (0, 1)
+    assert np.bincount(fashion.test.y).tolist() == [1000] * 10
+
+
+def test_fashion_mnist_of_another_shape(tmp_path, nowhere):
+    folder = tmp_path / "fashion_mnist"
+    folder.mkdir()
+    images, labels = b"\0\0\x08\x03" + b"\0\0\0\x01" * 3, b"\0\0\x08\x01" + b"\0\0\0\x01"
+    (folder / "t10k-images-idx3-ubyte").write_bytes(images + b"\1")
+    (folder / "t10k-labels-idx1-ubyte").write_bytes(labels + b"\1")
+    with pytest.raises(ValueError, match=r"t10k-images-idx3-ubyte: .* found .*\(1, 1, 1\)"):
+        data.fashion_mnist(tmp_path)
