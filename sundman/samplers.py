@@ -23,9 +23,10 @@ from jax import Array
 from sundman import check, clocks, integrators
 from sundman.clocks import Clock, ClockState, SundmanSettings
 from sundman.integrators import Integrator
-from sundman.noise import Noise, Stream, key_words
+from sundman.noise import Noise, Stream, fold, key_words
 
 PyTree = Any
+_NOISE = 4
 
 
 class SamplerState(NamedTuple):
@@ -64,13 +65,18 @@ class Sampler(optax.GradientTransformationExtraArgs):
         return compose(self.integrator.at(temperature), self.clock)
 
 
+def _noise_key(key: Array) -> Array:
+    """The key of the noise: folded, so that related user keys give unrelated streams."""
+    return fold(key_words(key), 0, _NOISE)
+
+
 def compose(integrator: Integrator, clock: Clock) -> Sampler:
     """The sampler that moves by ``integrator`` over the times told by ``clock``."""
 
     def init(params: PyTree, key: Array | None = None) -> SamplerState:
         check.params(params)
         params = jax.tree.map(jnp.asarray, params)
-        words = key_words(jax.random.key(0) if key is None else key)
+        words = _noise_key(jax.random.key(0) if key is None else key)
         return SamplerState(words, clock.init(params), integrator.init(params))
 
     def update(
@@ -84,7 +90,7 @@ def compose(integrator: Integrator, clock: Clock) -> Sampler:
         del extra
         params = grads if params is None else params
         check.same_structure(grads, params)
-        words = state.key if key is None else key_words(key)
+        words = state.key if key is None else _noise_key(key)
         dt, after = clock.tick(state.clock, grads, params)
         stream = Stream(words, state.clock.step)
         updates, motion = integrator.move(stream, grads, state.motion, params, dt)

@@ -1,6 +1,6 @@
 """Random words for a whole pytree, addressed by (key, step, element).
 
-The element index runs over the ravelled tree, so a number depends on neither the grouping of
+The element index runs over the ravelled tree, so the words depend on neither the grouping of
 the elements into leaves, their shapes, nor on ``vmap``, ``scan``, ``jit`` or sharding.
 """
 

@@ -42,7 +42,7 @@ def threefry2x32(
 
 
 def key_words(key: Array) -> Array:
-    """The two 32-bit words of a JAX key, typed or raw, of any implementation."""
+    """The two 32-bit words of a JAX key, typed or raw; a key of four words is mixed to two."""
     key = jnp.asarray(key)
     if jnp.issubdtype(key.dtype, jax.dtypes.prng_key):
         key = jax.random.key_data(key)
@@ -51,10 +51,15 @@ def key_words(key: Array) -> Array:
             "key must be one JAX random key, as made by jax.random.key(seed); got an array of "
             f"shape {key.shape} and dtype {key.dtype.name}"
         )
-    return key if key.shape[0] == 2 else key[:2] ^ key[2:]
+    if key.shape[0] == 2:
+        return key
+    return jnp.stack(threefry2x32((key[0], key[1]), (key[2], key[3]), CONSERVATIVE_ROUNDS))
 
 
-def fold(words: Array, number: Array | int, purpose: int = 0) -> Array:
-    """A new key from a key and a number: chain index, leaf, purpose; always 20 rounds."""
-    counter = (jnp.asarray(number, jnp.uint32), jnp.uint32(purpose))
+def fold(words: Array, number: Array | int, purpose: int) -> Array:
+    """A new key from a key, a purpose (1 or more) and a number; always 20 rounds.
+
+    With purpose 0 it would be ``jax.random.fold_in``, whose keys the user may hold already.
+    """
+    counter = (jnp.uint32(purpose), jnp.asarray(number, jnp.uint32))
     return jnp.stack(threefry2x32((words[0], words[1]), counter, CONSERVATIVE_ROUNDS))

@@ -24,9 +24,11 @@ def stream(seed: int = 0, step: int = 0) -> Stream:
     return Stream(key_words(jax.random.key(seed)), jnp.uint32(step))
 
 
-def elements(count: int, *, seed: int = 0, noise: Noise = gaussian) -> NDArray[np.float64]:
+def elements(
+    count: int, *, seed: int = 0, noise: Noise = gaussian, dtype: Any = jnp.float32
+) -> NDArray[np.float64]:
     """One step of ``count`` elements."""
-    like = jax.ShapeDtypeStruct((count,), jnp.float32)
+    like = jax.ShapeDtypeStruct((count,), dtype)
     drawn = jax.jit(lambda stream: noise(stream, like))(stream(seed))
     return np.asarray(drawn, np.float64)
 
@@ -54,7 +56,7 @@ def seed_keys(count: int) -> Array:
 def chain_keys(count: int, *, seed: int = 0) -> Array:
     """One key per chain, folded from one key."""
     key = stream(seed).key
-    return jax.vmap(lambda chain: fold(key, chain))(jnp.arange(count, dtype=jnp.uint32))
+    return jax.vmap(lambda chain: fold(key, chain, 2))(jnp.arange(count, dtype=jnp.uint32))
 
 
 def word_pairs(count: int, *, seed: int = 0, step: int = 0) -> NDArray[np.uint32]:

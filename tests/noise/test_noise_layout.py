@@ -51,14 +51,14 @@ def test_grouping_into_leaves_does_not_matter(noise: Noise) -> None:
     same(tree, draw(noise, draws.stream(3, 5), jnp.zeros(10)))
 
 
-@settings(max_examples=15, deadline=None, derandomize=True)
+@settings(max_examples=8, deadline=None, derandomize=True)
 @given(SHAPES)
 def test_any_grouping_has_the_words_of_the_vector(shapes: list[tuple[int, ...]]) -> None:
     stops = np.cumsum([0, *(math.prod(shape) for shape in shapes)])
     places = [(shape, int(start)) for shape, start in zip(shapes, stops[:-1], strict=True)]
     parts = jax.jit(lambda s: [words(s, *place) for place in places])(draws.stream(2, 9))
     assert [first.shape for first, _ in parts] == shapes
-    whole = words(draws.stream(2, 9), (256,))
+    whole = [np.asarray(word) for word in words(draws.stream(2, 9), (256,))]
     for part, start, stop in zip(parts, stops[:-1], stops[1:], strict=True):
         same(part, [word[start:stop] for word in whole])
 
@@ -81,34 +81,32 @@ def test_jit_keeps_bounded_noise(noise: Noise) -> None:
 
 
 def test_jit_keeps_normals_to_rounding() -> None:
-    like = jnp.zeros(10**6)
+    like = jnp.zeros(10**5)
     compiled, eager = draw(gaussian, draws.stream(), like), gaussian(draws.stream(), like)
     assert np.max(np.abs(np.asarray(compiled) - np.asarray(eager))) < ROUNDING
 
 
-@NOISES
-def test_scan_equals_separate_calls(noise: Noise) -> None:
+def test_scan_equals_separate_calls() -> None:
     key, like = draws.stream().key, {"a": jnp.zeros((7, 3)), "b": jnp.zeros(50)}
     steps = jnp.arange(6, dtype=jnp.uint32)
-    one = jax.jit(lambda step: noise(Stream(key, step), like))
-    _, scanned = lax.scan(lambda _, step: (_, noise(Stream(key, step), like)), 0, steps)
+    one = jax.jit(lambda step: gaussian(Stream(key, step), like))
+    _, scanned = lax.scan(lambda _, step: (_, gaussian(Stream(key, step), like)), 0, steps)
     for i, step in enumerate(steps):
-        same([leaf[i] for leaf in jax.tree.leaves(scanned)], one(step))
+        same([np.asarray(leaf)[i] for leaf in jax.tree.leaves(scanned)], one(step))
 
 
 def test_scan_keeps_words() -> None:
     key, steps = draws.stream().key, jnp.arange(6, dtype=jnp.uint32)
     _, scanned = lax.scan(lambda _, step: (_, words(Stream(key, step), (53,))), 0, steps)
     for i in range(6):
-        same([word[i] for word in scanned], words(Stream(key, jnp.uint32(i)), (53,)))
+        same([np.asarray(word)[i] for word in scanned], words(Stream(key, jnp.uint32(i)), (53,)))
 
 
 @pytest.mark.parametrize("dtype", [jnp.float16, jnp.bfloat16])
-@NOISES
-def test_half_precision_is_single_precision_rounded(noise: Noise, dtype: Any) -> None:
-    half = draw(noise, draws.stream(), jnp.zeros(1000, dtype))
+def test_half_precision_is_single_precision_rounded(dtype: Any) -> None:
+    half = draw(gaussian, draws.stream(), jnp.zeros(1000, dtype))
     assert half.dtype == dtype
-    same(half, draw(noise, draws.stream(), jnp.zeros(1000, jnp.float32)).astype(dtype))
+    same(half, draw(gaussian, draws.stream(), jnp.zeros(1000, jnp.float32)).astype(dtype))
 
 
 def test_leaves_of_several_precisions_keep_their_places() -> None:
@@ -155,7 +153,7 @@ def test_names() -> None:
 
 
 def test_an_unknown_name_lists_the_options() -> None:
-    with pytest.raises(ValueError, match="'gaussian', 'two_point', 'three_point'.*'nope'"):
+    with pytest.raises(ValueError, match=r"'gaussian', 'two_point', 'three_point'.*'nope'"):
         named("nope")
 
 
