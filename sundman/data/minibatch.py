@@ -1,9 +1,9 @@
 """Minibatches of in-memory data as a function of (key, step): no order to store or to resume.
 
 Without replacement, an epoch is a pseudo-random permutation of the rows, computed element by
-element: a Feistel network on the smallest power of four that holds N rows, walked until it lands
-below N. Every row comes once an epoch, the last batch may be short, and batch n of a run can be
-had without the ones before it.
+element: a Feistel network on the smallest near-square table that holds N rows, walked until it
+lands below N (Black, Rogaway 2002). Every row comes once an epoch, the last batch may be short,
+and batch n of a run can be had without the ones before it.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from jax import Array, lax
 from sundman.noise import Stream, fold, threefry2x32
 
 _ORDER = 3
-_ROUNDS = 6
+_ROUNDS = 8
 
 
 def _mix(value: Array, key: Array, round_: int) -> Array:
@@ -28,14 +28,17 @@ def _mix(value: Array, key: Array, round_: int) -> Array:
 
 def permute(index: Array, key: Array, size: int) -> Array:
     """The image of ``index`` (each below ``size``) under the permutation named by ``key``."""
-    half_bits = max(1, math.ceil(math.log2(max(size, 2)) / 2))
-    mask = jnp.uint32((1 << half_bits) - 1)
+    rows = math.isqrt(size - 1) + 1
+    columns = -(-size // rows)  # rows * columns - size < rows: few places to walk out of
+    modulus = (jnp.uint32(rows), jnp.uint32(columns))
 
     def feistel(value: Array) -> Array:
-        left, right = value >> jnp.uint32(half_bits), value & mask
+        place = list(jnp.divmod(value, modulus[1]))
         for round_ in range(_ROUNDS):
-            left, right = right, left ^ (_mix(right, key, round_) & mask)
-        return (left << jnp.uint32(half_bits)) | right
+            side = round_ % 2
+            shift = _mix(place[1 - side], key, round_) % modulus[side]
+            place[side] = (place[side] + shift) % modulus[side]
+        return place[0] * modulus[1] + place[1]
 
     def outside(value: Array) -> Array:
         return jnp.any(value >= size)
@@ -43,7 +46,8 @@ def permute(index: Array, key: Array, size: int) -> Array:
     def walk(value: Array) -> Array:
         return jnp.where(value >= size, feistel(value), value)
 
-    return lax.while_loop(outside, walk, feistel(index.astype(jnp.uint32)))
+    first = feistel(index.astype(jnp.uint32))
+    return first if rows * columns == size else lax.while_loop(outside, walk, first)
 
 
 def epoch_rows(stream: Stream, size: int, batch_size: int) -> tuple[Array, Array | None]:
