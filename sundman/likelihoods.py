@@ -38,7 +38,7 @@ def _no_hyper_density(hyper: PyTree) -> float:
     return 0.0
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Likelihood:
     """A likelihood.
 
@@ -91,8 +91,8 @@ def categorical() -> Likelihood:
         if y.ndim == 2:
             if y.shape[1] != classes:
                 raise ValueError(f"one-hot labels have {y.shape[1]} classes, the model {classes}")
-            if not np.allclose(y.sum(axis=1), 1.0, atol=1e-4):
-                raise ValueError("one-hot labels must have rows that sum to 1")
+            if y.min() < 0 or not np.allclose(y.sum(axis=1), 1.0, atol=1e-4):
+                raise ValueError("one-hot labels must not be negative, and each row sum to 1")
             return
         if not np.issubdtype(y.dtype, np.integer):
             raise TypeError(f"class labels must be integers or one-hot, got dtype {y.dtype}")

@@ -26,7 +26,7 @@ def _no_hyper(shape: tuple[int, ...], dtype: Any) -> None:
     del shape, dtype
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Prior:
     """A density for the elements of an array.
 
