@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import warnings
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -13,7 +12,7 @@ import numpy as np
 from jax import Array
 
 from sundman import check
-from sundman.data.host import stacked
+from sundman.data.host import HostBatches, stacked
 from sundman.draws import Draws
 from sundman.gradients import Streamed
 from sundman.runner import loop, online, start, timed
@@ -54,23 +53,50 @@ def _by_steps(
     chain: loop.Chain, plan: loop.Plan, *, burn_in: int, draws: int, thin: int, size: int
 ) -> Iterator[tuple[loop.Chain, online.Average | None, loop.Record]]:
     """Blocks of draws ``thin`` steps apart, after ``burn_in`` steps."""
-    averages, data, batches = _begin_online(chain, plan), plan.gradient.data, None
-    lengths = [min(size, draws - begin) for begin in range(0, draws, size)]
-    if isinstance(plan.gradient, Streamed):
-        lengths = [1] * draws if thin >= _STREAMED_STEPS else lengths
-        silent = [min(_STREAMED_STEPS, burn_in - n) for n in range(0, burn_in, _STREAMED_STEPS)]
-        wanted = silent + [length * thin for length in lengths]
-        batches = stacked(plan.gradient.posterior.host.endless(), wanted)
-        for batch in itertools.islice(batches, len(silent)):
-            chain = loop.advance_streamed(chain, batch, plan=plan)
-    elif burn_in:
+    averages, data = _begin_online(chain, plan), plan.gradient.data
+    if burn_in:
         chain = loop.advance(chain, jnp.uint32(burn_in), data, plan=plan)
-    for length in lengths:
-        batch = None if batches is None else next(batches)
+    for length in _parts(draws, size):
         chain, averages, record = loop.block(
-            chain, averages, data, batch, plan=plan, draws=length, thin=thin
+            chain, averages, data, None, plan=plan, draws=length, thin=thin
         )
         yield chain, averages, record
+
+
+def _parts(total: int, most: int) -> list[int]:
+    """``total`` in parts of ``most``, the last one what is left."""
+    return [min(most, total - begin) for begin in range(0, total, most)]
+
+
+def _streamed_steps(host: HostBatches) -> int:
+    """How many batches to hand over at a time."""
+    size = sum(leaf.nbytes for leaf in jax.tree.leaves(host.peek()))
+    return max(1, min(_STREAMED_STEPS, _BLOCK_BYTES // size))
+
+
+def _by_batches(
+    chain: loop.Chain, plan: loop.Plan, *, burn_in: int, draws: int, thin: int, size: int
+) -> Iterator[tuple[loop.Chain, online.Average | None, loop.Record]]:
+    """The same on host batches, which come in pieces of (draws, steps); some have no draw."""
+    host = plan.gradient.posterior.host
+    most = _streamed_steps(host)
+    if thin <= most:
+        pieces = [(n, n * thin) for n in _parts(draws, min(size, most // thin))]
+    else:
+        pieces = [(1, 1), *((0, n) for n in _parts(thin - 1, most))] * draws
+    pieces = [(0, n) for n in _parts(burn_in, most)] + pieces
+    averages, record = _begin_online(chain, plan), None
+    batches = stacked(host.endless(), (steps for _, steps in pieces))
+    for (length, steps), batch in zip(pieces, batches, strict=True):
+        if length == 0:
+            chain = loop.advance_streamed(chain, batch, plan=plan)
+            continue
+        if record is not None:
+            yield chain, averages, record
+        chain, averages, record = loop.block(
+            chain, averages, None, batch, plan=plan, draws=length, thin=steps // length
+        )
+    yield chain, averages, record
 
 
 def _by_time(
@@ -81,9 +107,9 @@ def _by_time(
     if burn_in:
         chain = loop.advance(chain, jnp.uint32(burn_in), data, plan=plan)
     state = timed.begin(chain, length, data, plan=plan)
-    for begin in range(0, draws, size):
+    for count in _parts(draws, size):
         state, averages, record = timed.block(
-            state, averages, length, data, plan=plan, draws=min(size, draws - begin)
+            state, averages, length, data, plan=plan, draws=count
         )
         yield state.chain, averages, record
 
@@ -213,7 +239,8 @@ def sample(
     plan = loop.Plan(gradient, sampler, collect or _identity, weighting, online)
     size = _draws_per_block(chain, plan.collect, chains, kept)
     if thin_time is None:
-        blocks = _by_steps(chain, plan, burn_in=burn_in, draws=kept, thin=thin, size=size)
+        by = _by_batches if isinstance(gradient, Streamed) else _by_steps
+        blocks = by(chain, plan, burn_in=burn_in, draws=kept, thin=thin, size=size)
     else:
         blocks = _by_time(
             chain, plan, burn_in=burn_in, draws=kept, interval=thin_time, size=size
