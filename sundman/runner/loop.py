@@ -135,7 +135,7 @@ def block(
             chain, trace = lax.scan(one, chain, batch, length=thin)
             weight, stats = jax.tree.map(lambda leaf: leaf[0], trace)
         if plan.online is not None:
-            average = online.add(average, plan.online(left), weight, stats["potential"])
+            average = online.add(average, plan.online(left), weight, stats)
         return (chain, average), Record(values, weight, stats)
 
     def run(chain: Chain, average: Any) -> tuple[tuple, Record]:

@@ -7,6 +7,7 @@ with the time weights, and with equal weights beside it.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import jax
@@ -28,7 +29,9 @@ class Average(NamedTuple):
 def begin(like: PyTree) -> Average:
     """Nothing averaged yet; ``like`` has the shapes of the function's value."""
     zero = jnp.zeros((), jnp.float32)
-    empty = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), like)
+    empty = jax.tree.map(
+        lambda leaf: jnp.zeros(leaf.shape, jnp.result_type(leaf.dtype, jnp.float32)), like
+    )
     return Average(zero, empty, zero, empty)
 
 
@@ -39,9 +42,10 @@ def _toward(mean: PyTree, value: PyTree, share: Array) -> PyTree:
     return jax.tree.map(move, mean, value)
 
 
-def add(average: Average, value: PyTree, weight: Array, potential: Array) -> Average:
-    """Take in one value; one whose potential is not finite counts for nothing."""
-    good = jnp.isfinite(potential) & jnp.isfinite(weight)
+def add(average: Average, value: PyTree, weight: Array, stats: Mapping[str, Array]) -> Average:
+    """Take in one value; one with a non-finite potential or gradient counts for nothing."""
+    good = jnp.isfinite(stats["potential"]) & jnp.isfinite(stats["grad_norm"])
+    good &= jnp.isfinite(weight)
     weight = jnp.where(good, weight, 0.0)
     total = average.weight + weight
     count = average.count + good

@@ -22,8 +22,15 @@ PyTree = Any
 _CHAIN = 2
 
 
+def _posterior(target: Any) -> Posterior | None:
+    """The posterior that a target is, or that its gradient estimator is made of."""
+    return target if isinstance(target, Posterior) else getattr(target, "posterior", None)
+
+
 def as_gradient(target: Any, batch_size: int | None, replace: bool) -> GradientEstimator:
     """The gradient estimator of a potential, a target, a posterior, or an estimator itself."""
+    if replace and batch_size is None:
+        raise ValueError("replace=True is about minibatches: it needs batch_size")
     if isinstance(target, Posterior):
         return minibatch(target, batch_size, replace=replace)
     if batch_size is not None:
@@ -45,7 +52,8 @@ def settle_temperature(target: Any, sampler: Sampler) -> Sampler:
 
     A temperature of 1 is no statement; the other's is taken.
     """
-    wanted = target.temperature if isinstance(target, Posterior | Target) else 1.0
+    stated = target if isinstance(target, Target) else _posterior(target)
+    wanted = 1.0 if stated is None else stated.temperature
     has = sampler.temperature
     if isinstance(has, jax.core.Tracer) or wanted in (1.0, has):
         return sampler
@@ -59,11 +67,15 @@ def settle_temperature(target: Any, sampler: Sampler) -> Sampler:
 
 def _value(target: Any) -> tuple[Callable[[PyTree], Array], Callable[[PyTree], PyTree]]:
     """A function position -> U, for its shape; and one from what the user gives to a position."""
-    if isinstance(target, Posterior):
-        host = target.host
-        batch = target.data if host is None else Batch(*host.peek())
+    posterior = _posterior(target)
+    if posterior is not None:
+        host = posterior.host
+        batch = posterior.data if host is None else Batch(*host.peek())
         few = jax.tree.map(lambda leaf: leaf[:2], Batch(batch.x, batch.y))
-        return lambda params: target.potential(target.position(params), few), target.position
+        return (
+            lambda params: posterior.potential(posterior.position(params), few),
+            posterior.position,
+        )
     potential = target.potential if isinstance(target, Target | Exact | Noisy) else target
     if hasattr(potential, "data"):
         estimator, stream = potential, Stream(jnp.zeros(2, jnp.uint32), jnp.uint32(0))

@@ -66,7 +66,7 @@ def block(
         timed = lax.while_loop(behind, move, timed)
         weight = jnp.ones_like(timed.ahead)
         if plan.online is not None:
-            average = online.add(average, plan.online(timed.left), weight, timed.stats["potential"])
+            average = online.add(average, plan.online(timed.left), weight, timed.stats)
         record = Record(plan.collect(timed.left), weight, timed.stats)
         return (timed._replace(ahead=timed.ahead - interval), average), record
 
