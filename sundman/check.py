@@ -12,6 +12,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 PyTree = Any
 
@@ -85,6 +86,25 @@ def params(tree: PyTree, what: str = "params") -> None:
                 f"{what} must be real floating-point arrays to be sampled, but {where} has "
                 f"dtype {dtype.name}; convert it to float32 or leave it out of the position"
             )
+
+
+def examples(x: PyTree, y: PyTree) -> int:
+    """Arrays x and y must have one row per example, all finite; returns how many."""
+    shapes = [[np.shape(leaf) for leaf in jax.tree.leaves(part)] for part in (x, y)]
+    lengths = {shape[0] if shape else None for part in shapes for shape in part}
+    if len(lengths) != 1 or None in lengths or [] in shapes:
+        raise ValueError(
+            f"x and y must have one row per example: got the shapes {shapes[0]} for x and "
+            f"{shapes[1]} for y"
+        )
+    if lengths == {0}:
+        raise ValueError("data is empty: x and y have no rows")
+    for name, part in (("x", x), ("y", y)):
+        for leaf in jax.tree.leaves(part):
+            if jnp.issubdtype(leaf.dtype, jnp.inexact) and not np.isfinite(leaf).all():
+                row = int(np.argwhere(~np.isfinite(leaf))[0][0])
+                raise ValueError(f"{name} has a value that is not finite, first in row {row}")
+    return lengths.pop()
 
 
 def same_structure(grads: PyTree, tree: PyTree) -> None:

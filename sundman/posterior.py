@@ -45,24 +45,10 @@ def model_params(position: PyTree) -> PyTree:
     return position.params if isinstance(position, Position) else position
 
 
-def _check_data(data: Any) -> tuple[Any, Any]:
+def _pair(data: Any) -> tuple[Any, Any]:
     if not isinstance(data, (tuple, list)) or len(data) != 2:
         raise TypeError("data must be a pair (x, y), or sundman.data.HostBatches")
     x, y = (jax.tree.map(np.asarray, part) for part in data)
-    lengths = {len(leaf) if leaf.ndim else 0 for leaf in jax.tree.leaves((x, y))}
-    if len(lengths) != 1:
-        raise ValueError(
-            "x and y must have one row per example: got "
-            f"{[leaf.shape for leaf in jax.tree.leaves(x)]} rows for x and "
-            f"{[leaf.shape for leaf in jax.tree.leaves(y)]} for y"
-        )
-    if lengths == {0}:
-        raise ValueError("data is empty: x and y have no rows")
-    for name, part in (("x", x), ("y", y)):
-        for leaf in jax.tree.leaves(part):
-            if np.issubdtype(leaf.dtype, np.floating) and not np.isfinite(leaf).all():
-                row = int(np.argwhere(~np.isfinite(leaf))[0][0])
-                raise ValueError(f"{name} has a value that is not finite, first in row {row}")
     return x, y
 
 
@@ -98,8 +84,8 @@ class Posterior:
             self.host, self.size, self._targets = data, data.size, None
             self.data = None
         else:
-            x, y = _check_data(data)
-            self.host, self.size, self._targets = None, len(jax.tree.leaves(y)[0]), y
+            x, y = _pair(data)
+            self.host, self.size, self._targets = None, check.examples(x, y), y
             self.data = jax.tree.map(jnp.asarray, Batch(x, y))
 
     def step(self, h: float) -> float:
@@ -114,12 +100,12 @@ class Posterior:
     def position(self, params: PyTree) -> PyTree:
         """``params`` with the first hyper-parameters of prior and likelihood, if there are any.
 
-        Checks the prior rules, the model's output and the labels against each other.
+        A position that has them is kept. Checks the prior rules, the model's output and the labels
+        against each other.
         """
-        if isinstance(params, Position):
-            return params
         check.params(params, "params")
-        params = jax.tree.map(jnp.asarray, params)
+        given = jax.tree.map(jnp.asarray, params)
+        params = model_params(given)
         hyper: dict[str, Any] = {}
         for (path, prior), leaf in zip(
             priors.assign(self.prior, params), jax.tree.leaves(params), strict=True
@@ -129,16 +115,31 @@ class Posterior:
                 hyper[f"prior/{path}"] = first
         if self.likelihood.hyper is not None:
             hyper["likelihood"] = jax.tree.map(jnp.asarray, self.likelihood.hyper)
-        self._check_model(params)
-        return Position(params, hyper) if hyper else params
+        if isinstance(given, Position):
+            if jax.tree.map(jnp.shape, given.hyper) != jax.tree.map(jnp.shape, hyper):
+                raise ValueError(
+                    "the hyper-parameters of this position are not those of the prior and the "
+                    f"likelihood: it has {sorted(given.hyper)}, they have {sorted(hyper)}"
+                )
+            hyper = given.hyper
+        position = Position(params, hyper) if hyper else params
+        self._check_model(position)
+        return position
 
-    def _check_model(self, params: PyTree) -> None:
+    def _check_model(self, position: PyTree) -> None:
         batch = self.data if self.host is None else Batch(*self.host.peek())
-        x = jax.tree.map(lambda leaf: leaf[:2], batch.x)
-        outputs = jax.eval_shape(self.apply, params, x)
-        targets = self._targets if self._targets is not None else np.asarray(batch.y)
+        x, y = jax.tree.map(lambda leaf: leaf[:2], (batch.x, batch.y))
+        outputs = jax.eval_shape(self.apply, model_params(position), x)
+        targets = batch.y if self._targets is None else self._targets
         if isinstance(targets, np.ndarray) and hasattr(outputs, "shape"):
             self.likelihood.check_targets(targets, outputs)
+        log_prob = jax.eval_shape(self.pointwise, position, x, y)
+        wanted = (len(jax.tree.leaves(y)[0]),)
+        if getattr(log_prob, "shape", None) != wanted:
+            raise ValueError(
+                f"the likelihood {self.likelihood.name} must give one log probability per "
+                f"example, shape {wanted} for {wanted[0]}; got {log_prob}"
+            )
 
     def log_prior(self, position: PyTree) -> Array:
         """log p(theta), hyper-parameters included."""

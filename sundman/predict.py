@@ -54,13 +54,14 @@ class NormalMixture(NamedTuple):
 def _flat(draws: Draws, weighted: bool) -> tuple[PyTree, np.ndarray]:
     """All draws with a weight, chains joined; and their weights, summing to one."""
     weight = draws.weight.ravel().astype(np.float64)
-    kept = np.flatnonzero(weight > 0)
-    if not len(kept):
+    kept = weight > 0
+    if not kept.any():
         raise ValueError("every weight is 0: all chains diverged, there is nothing to predict with")
+    rows = slice(None) if kept.all() else np.flatnonzero(kept)
     positions = jax.tree.map(
-        lambda leaf: leaf.reshape(-1, *leaf.shape[2:])[kept], draws.position
+        lambda leaf: leaf.reshape(-1, *leaf.shape[2:])[rows], draws.position
     )
-    weight = weight[kept] if weighted else np.ones(len(kept))
+    weight = weight[kept] if weighted else np.ones(np.sum(kept))
     return positions, (weight / weight.sum()).astype(np.float32)
 
 
@@ -92,7 +93,8 @@ def _average(positions: PyTree, weight: Any, x: Any, one: Callable) -> Any:
 
     first = jax.tree.map(lambda leaf: leaf[0], positions)
     empty = jax.tree.map(
-        lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), jax.eval_shape(one, first, x)
+        lambda leaf: jnp.zeros(leaf.shape, jnp.result_type(leaf.dtype, weight.dtype)),
+        jax.eval_shape(one, first, x),
     )
     return lax.scan(body, empty, (positions, weight))[0]
 

@@ -6,6 +6,7 @@ loop sees one array per block.
 
 from __future__ import annotations
 
+import itertools
 import queue
 import threading
 from collections.abc import Callable, Iterable, Iterator
@@ -30,6 +31,11 @@ class HostBatches:
 
     def __init__(self, batches: Iterable[Any] | Callable[[], Iterator[Any]], *, size: int) -> None:
         check.count("size", size, least=1)
+        if not callable(batches) and not hasattr(batches, "__iter__"):
+            raise TypeError(
+                "batches must be an iterable of (x, y), or a function that returns an iterator; "
+                f"got {batches!r}"
+            )
         self.size = size
         self._batches = batches
         self._first: tuple[Any, Any] | None = None
@@ -40,14 +46,22 @@ class HostBatches:
         for batch in passes:
             if not isinstance(batch, (tuple, list)) or len(batch) != 2:
                 raise TypeError(f"each batch must be a pair (x, y), got {type(batch).__name__}")
-            yield tuple(jax.tree.map(np.asarray, part) for part in batch)
+            x, y = (jax.tree.map(np.asarray, part) for part in batch)
+            check.examples(x, y)
+            yield x, y
 
     def peek(self) -> tuple[Any, Any]:
         """The first batch, to check shapes and labels."""
         if self._first is None:
-            self._first = next(self.epoch(), None)
-            if self._first is None:
+            first = next(self.epoch(), None)
+            if first is None:
                 raise ValueError("the batches are empty: the iterable gave nothing")
+            rows = len(jax.tree.leaves(first[1])[0])
+            if rows > self.size:
+                raise ValueError(f"a batch has {rows} rows, but size={self.size} examples in all")
+            if isinstance(self._batches, Iterator):  # what was taken is put back
+                self._batches = itertools.chain([first], self._batches)
+            self._first = first
         return self._first
 
     def endless(self) -> Iterator[tuple[Any, Any, np.ndarray]]:

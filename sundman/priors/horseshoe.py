@@ -71,7 +71,7 @@ def _tensor(rule: Any, jacobian: bool) -> Prior:
         log_sigma = jnp.log(jax.nn.softplus(p)) + math.log(rule(w.shape))
         log_prior = math.log(2.0 / math.pi) - jnp.logaddexp(0.0, 2.0 * log_sigma)
         if jacobian:
-            log_prior += jax.nn.log_sigmoid(p)
+            log_prior += jax.nn.log_sigmoid(p) + math.log(rule(w.shape))
         return jnp.sum(log_normal_density(w, log_sigma)) + log_prior
 
     return Prior("horseshoe_tensor", log_density, hyper)
