@@ -33,7 +33,8 @@ def gaussian(scale: float = 1.0, *, fan_in: str | int | None = None) -> Prior:
 
 def laplace(scale: float = 1.0, *, fan_in: str | int | None = None) -> Prior:
     """exp(-|w| / scale) / (2 scale); the gradient at 0 is 0."""
-    return _prior("laplace", scale, fan_in, lambda z: -jnp.abs(z) - math.log(2.0))
+    # Not jnp.abs, whose derivative at 0 is 1.
+    return _prior("laplace", scale, fan_in, lambda z: -z * jnp.sign(z) - math.log(2.0))
 
 
 def student_t(df: float = 3.0, scale: float = 1.0, *, fan_in: str | int | None = None) -> Prior:
