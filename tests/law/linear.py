@@ -1,0 +1,59 @@
+"""The exact stationary variance of fixed-step schemes on a Gaussian.
+
+On U = precision x²/2 each of these schemes is a linear recursion
+
+    state_{n+1} = A state_n + B noise_n,    noise ~ N(0, I)
+
+whose stationary covariance solves Sigma = A Sigma A' + B B'. The matrices are written from the
+published equations, h being the step, sigma the standard deviation of the gradient noise and
+``known`` the part of it that the scheme is told of and takes out of its own noise.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from scipy.linalg import solve_discrete_lyapunov
+
+
+def _position_variance(A: list[list[float]], B: list[list[float]]) -> float:
+    A, B = np.array(A), np.array(B)
+    assert np.abs(np.linalg.eigvals(A)).max() < 1, "the scheme is unstable at this step"
+    return float(solve_discrete_lyapunov(A, B @ B.T)[0, 0])
+
+
+def euler_maruyama(h: float, precision: float, T: float, sigma: float = 0.0) -> float:
+    """x <- x - h G + sqrt(2 T h) eps."""
+    return _position_variance([[1 - h * precision]], [[math.sqrt(2 * T * h), h * sigma]])
+
+
+def leimkuhler_matthews(h: float, precision: float, T: float, sigma: float = 0.0) -> float:
+    """State (x_n, R_n), noise (R_{n+1}, xi)."""
+    half = math.sqrt(T * h / 2)
+    return _position_variance([[1 - h * precision, half], [0, 0]], [[half, -h * sigma], [1, 0]])
+
+
+def sghmc(
+    h: float, precision: float, T: float, sigma: float = 0.0, *, gamma: float, known: float = 0.0
+) -> float:
+    """State (x, p): p <- c (p - h G) + scale eps, then x <- x + h p."""
+    c = math.exp(-gamma * h)
+    scale = math.sqrt((1 - c * c) * T - (c * h * known) ** 2)
+    kick = np.array([[1, 0], [-c * h * precision, c]])
+    drift = np.array([[1, h], [0, 1]])
+    return _position_variance(drift @ kick, drift @ np.array([[0, 0], [scale, -c * h * sigma]]))
+
+
+def baoab(
+    h: float, precision: float, T: float, sigma: float = 0.0, *, gamma: float, known: float = 0.0
+) -> float:
+    """State (x, p) between B and B: the half kicks on either side share one noisy gradient."""
+    c = math.exp(-gamma * h)
+    scale = math.sqrt((1 - c * c) * T - c * (h * known) ** 2)
+    kicks = np.array([[1, 0], [-h * precision, 1]])
+    drift = np.array([[1, h / 2], [0, 1]])
+    friction = np.diag([1, c])
+    after = drift @ friction @ drift
+    noise = np.column_stack([drift @ [0, scale], after @ [0, -h * sigma]])
+    return _position_variance(after @ kicks, noise)
