@@ -1,0 +1,378 @@
+"""U at full-data scale, its units, its temperature, and what it refuses before compiling."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from scipy import stats
+
+import sundman
+from sundman import Batch, Position, Posterior, gradients, likelihoods, priors
+from sundman.data import HostBatches
+
+RNG = np.random.default_rng(10)
+N, D = 60, 3
+X = RNG.normal(size=(N, D)).astype(np.float32)
+W = RNG.normal(size=D).astype(np.float32)
+REAL = (X @ W + 0.3 * RNG.normal(size=N)).astype(np.float32)
+COIN = (REAL > 0).astype(np.int32)
+SGLD = sundman.sgld(1e-4)
+
+
+def linear(params, x):
+    return x @ params["w"] + params["b"]
+
+
+PARAMS = {"w": jnp.asarray(W), "b": jnp.float32(0.1)}
+
+
+def regression(**changes):
+    settings = {"likelihood": likelihoods.gaussian(0.3), "prior": priors.laplace(0.8)}
+    return Posterior(linear, **{**settings, "data": (X, REAL), **changes})
+
+
+def exact_potential():
+    mean = X @ W + np.float32(0.1)
+    log_prior = stats.laplace(scale=0.8).logpdf([*W, 0.1]).sum()
+    return -stats.norm(mean, 0.3).logpdf(REAL).sum() - log_prior
+
+
+def test_parts_of_the_potential():
+    posterior = regression()
+    assert posterior.size == N
+    log_prior = stats.laplace(scale=0.8).logpdf([*W, 0.1]).sum()
+    assert posterior.log_prior(PARAMS) == pytest.approx(log_prior, rel=1e-5)
+    assert posterior.potential(PARAMS) == pytest.approx(exact_potential(), rel=1e-5)
+    assert posterior.log_likelihood(PARAMS) == pytest.approx(
+        float(jnp.sum(posterior.pointwise(PARAMS, X, REAL))), rel=1e-5
+    )
+    predictive = posterior.predict(PARAMS, X[:2])
+    np.testing.assert_allclose(predictive.mean, X[:2] @ W + 0.1, rtol=1e-5)
+
+
+def test_batches_of_an_epoch_average_to_the_whole():
+    posterior = regression()
+    found = [
+        posterior.potential(PARAMS, (X[rows], REAL[rows]))
+        for rows in np.random.default_rng(0).permutation(N).reshape(-1, 12)
+    ]
+    assert np.mean(found) == pytest.approx(exact_potential(), rel=1e-5)
+    assert np.std(found) > 0.1
+
+
+def test_gradients_of_an_epoch_average_to_the_whole():
+    posterior = regression()
+    gradient = jax.jit(posterior.gradient)
+    whole = gradient(PARAMS)
+    parts = [gradient(PARAMS, Batch(X[rows], REAL[rows])) for rows in np.arange(N).reshape(-1, 12)]
+    mean = jax.tree.map(lambda *leaves: np.mean(leaves, axis=0), *parts)
+    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-3), mean, whole)
+
+
+def test_the_minibatch_estimator_averages_to_the_whole():
+    posterior = regression()
+    estimator = gradients.minibatch(posterior, 12)
+
+    @jax.vmap
+    def at(step):
+        stream = sundman.noise.Stream(jnp.array([1, 2], jnp.uint32), step)
+        return estimator(stream, PARAMS, estimator.data)
+
+    value, slope = at(jnp.arange(5, dtype=jnp.uint32))
+    assert np.mean(value) == pytest.approx(exact_potential(), rel=1e-5)
+    whole = posterior.gradient(PARAMS)
+    np.testing.assert_allclose(slope["w"].mean(axis=0), whole["w"], rtol=1e-4, atol=1e-3)
+
+
+def test_gradient_is_the_derivative(x64):
+    posterior = Posterior(
+        lambda w, x: x @ w,
+        likelihood=likelihoods.poisson(),
+        data=(X, COIN),
+        prior=priors.gaussian(),
+    )
+    w = jnp.asarray(W, jnp.float64)
+    jax.test_util.check_grads(posterior.potential, (w,), 1, ["rev"])
+    up, down = (posterior.potential(w.at[1].add(s)) for s in (1e-6, -1e-6))
+    assert posterior.gradient(w)[1] == pytest.approx(float(up - down) / 2e-6, rel=1e-7)
+
+
+def test_a_short_batch_counts_its_real_rows_only():
+    posterior = regression()
+    mask = jnp.arange(12) < 5
+    spoiled = np.where(mask, REAL[:12], 1e6)
+    short = posterior.potential(PARAMS, Batch(X[:12], spoiled, mask))
+    assert short == pytest.approx(float(posterior.potential(PARAMS, (X[:5], REAL[:5]))), rel=1e-5)
+    log_likelihood = posterior.log_likelihood(PARAMS, (X[:5], REAL[:5]))
+    wanted = -N / 5 * log_likelihood - posterior.log_prior(PARAMS)
+    assert short == pytest.approx(float(wanted), rel=1e-5)
+    slope = posterior.gradient(PARAMS, Batch(X[:12], spoiled, mask))
+    right = posterior.gradient(PARAMS, (X[:5], REAL[:5]))
+    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-4), slope, right)
+
+
+def test_learning_rates():
+    posterior = regression()
+    assert posterior.step(0.3) == pytest.approx(0.3 / N)
+    assert posterior.learning_rate(posterior.step(0.3)) == pytest.approx(0.3)
+    with pytest.raises(ValueError, match="h must be greater than 0"):
+        posterior.step(0.0)
+
+
+def test_position_gains_hyper_parameters():
+    posterior = regression(
+        likelihood=likelihoods.gaussian(),
+        prior={"w": priors.horseshoe(form="hierarchical"), "b": priors.gaussian(1.0)},
+    )
+    position = posterior.position(PARAMS)
+    assert isinstance(position, Position)
+    assert set(position.hyper) == {"prior/w", "likelihood"}
+    assert position.hyper["prior/w"]["log_local"].shape == (D,)
+    again = posterior.position(position)
+    assert jax.tree.structure(again) == jax.tree.structure(position)
+
+    moved = position._replace(hyper=jax.tree.map(lambda leaf: leaf + 0.5, position.hyper))
+    kept = posterior.position(moved)
+    assert kept.hyper["likelihood"]["log_noise"] == pytest.approx(-0.5)
+    slope = posterior.gradient(moved)
+    assert jax.tree.structure(slope) == jax.tree.structure(position)
+    wanted = -N + np.sum(((REAL - X @ W - 0.1) / np.exp(-0.5)) ** 2)  # d/d log_noise of sum log p
+    assert slope.hyper["likelihood"]["log_noise"] == pytest.approx(-wanted + 0.5, rel=1e-4)
+
+    with pytest.raises(ValueError, match=r"it has \['likelihood'\], they have .*prior/w"):
+        posterior.position(Position(PARAMS, {"likelihood": position.hyper["likelihood"]}))
+
+
+def test_plain_positions_stay_plain():
+    assert jax.tree.structure(regression().position(PARAMS)) == jax.tree.structure(PARAMS)
+
+
+def test_hyper_parameters_are_sampled_with_the_weights(key):
+    posterior = regression(likelihood=likelihoods.gaussian())
+    draws = sundman.sample(posterior, SGLD, init=PARAMS, key=key, chains=2, steps=4, batch_size=7)
+    log_noise = draws.position.hyper["likelihood"]["log_noise"]
+    assert log_noise.shape == (2, 4)
+    assert np.unique(log_noise).size == 7  # one start, then all differ
+    predictive = sundman.predict(draws, posterior, X[:2])
+    np.testing.assert_allclose(predictive.sd[:, 0], np.exp(log_noise.ravel()), rtol=1e-5)
+
+
+@pytest.mark.parametrize(
+    "of_posterior, of_sampler, settled",
+    [(0.5, 1.0, 0.5), (0.5, 0.5, 0.5), (1.0, 0.5, 0.5), (1.0, 1.0, 1.0), (0.0, 1.0, 0.0)],
+)
+def test_temperature_is_given_once(of_posterior, of_sampler, settled, key):
+    posterior = regression(temperature=of_posterior)
+    sampler = sundman.sgld(1e-4, of_sampler)
+    draws = sundman.sample(posterior, sampler, init=PARAMS, key=key, steps=1)
+    assert draws.settings["temperature"] == settled
+    gradient = posterior.gradient(PARAMS)["w"]
+    noise = sundman.noise.gaussian(
+        sundman.noise.Stream(sundman.noise.fold(sundman.noise.key_words(key), 0, 2), 0), PARAMS
+    )["w"]
+    moved = W - 1e-4 * gradient + np.sqrt(2e-4 * settled) * noise
+    np.testing.assert_allclose(draws.last["w"][0], moved, rtol=1e-5)
+
+
+def test_contradicting_temperatures(key):
+    with pytest.raises(ValueError, match=r"temperature=0.5 .* temperature=0.7"):
+        sundman.sample(
+            regression(temperature=0.5), sundman.sgld(1e-4, 0.7), init=PARAMS, key=key, steps=1
+        )
+
+
+def test_an_estimator_brings_the_temperature_and_the_hyper_parameters(key):
+    posterior = regression(temperature=0.5, likelihood=likelihoods.gaussian())
+    draws = sundman.sample(gradients.minibatch(posterior, 6), SGLD, init=PARAMS, key=key, steps=2)
+    direct = sundman.sample(posterior, SGLD, init=PARAMS, key=key, steps=2, batch_size=6)
+    assert draws.settings["temperature"] == 0.5
+    np.testing.assert_array_equal(draws.last.hyper["likelihood"]["log_noise"].shape, (1,))
+    np.testing.assert_allclose(draws.last.params["w"], direct.last.params["w"], rtol=1e-6)
+
+
+def changed(array, index, value):
+    array = array.copy()
+    array[index] = value
+    return array
+
+
+def shifted(y):
+    return Posterior(lambda p, x: x @ p, data=(X, y))
+
+
+BAD_DATA = {
+    "lengths": ((X, REAL[:-1]), ValueError, r"one row per example.*\(60, 3\).*\(59,\)"),
+    "no rows": ((X[:0], REAL[:0]), ValueError, "empty"),
+    "a number": ((X, 1.0), ValueError, "one row per example"),
+    "no arrays": (({}, REAL), ValueError, "one row per example"),
+    "nan in x": ((changed(X, (7, 1), np.nan), REAL), ValueError, "x has .* not finite.* row 7"),
+    "inf in y": ((X, changed(REAL, 9, np.inf)), ValueError, "y has .* not finite.* row 9"),
+    "three": ((X, REAL, X), TypeError, r"pair \(x, y\)"),
+    "one array": (X, TypeError, r"pair \(x, y\)"),
+    "none": (None, TypeError, r"pair \(x, y\)"),
+}
+
+
+@pytest.mark.parametrize("case", BAD_DATA)
+def test_bad_data(case):
+    data, error, message = BAD_DATA[case]
+    with pytest.raises(error, match=message):
+        regression(data=data)
+
+
+@pytest.mark.parametrize("scale", [0.0, -1.0, float("nan"), float("inf"), "wide", None])
+@pytest.mark.parametrize(
+    "prior",
+    [
+        priors.gaussian,
+        priors.laplace,
+        lambda s: priors.student_t(3.0, s),
+        lambda s: priors.student_t(s),
+        priors.cauchy_proxy,
+        priors.horseshoe,
+        lambda s: priors.horseshoe(form="regularised", slab=s),
+        lambda s: priors.scale_mixture(s, 1.0),
+        lambda s: priors.scale_mixture(0.1, s),
+        lambda s: priors.gaussian(fan_in=s) if s is not None else priors.gaussian(None),
+    ],
+)
+def test_scales_must_be_positive(prior, scale):
+    with pytest.raises((ValueError, TypeError), match=r"must be (greater|finite|a number|one of)"):
+        prior(scale)
+
+
+@pytest.mark.parametrize(
+    "build, message",
+    [
+        (lambda: priors.horseshoe(form="flat"), "form must be one of 'tensor'"),
+        (lambda: priors.scale_mixture(fraction=1.0), "fraction must be between"),
+        (lambda: priors.horseshoe(form="marginal", floor=0.0), "floor"),
+        (lambda: regression(temperature=-1.0), "temperature"),
+        (lambda: regression(temperature=float("nan")), "temperature"),
+    ],
+)
+def test_bad_settings(build, message):
+    with pytest.raises(ValueError, match=message):
+        build()
+
+
+@pytest.mark.parametrize(
+    "changes, message",
+    [
+        ({"likelihood": 3}, "likelihood must be"),
+        ({"prior": 3}, "prior must be"),
+        ({"prior": {"w": 1.0}}, "prior for 'w'"),
+    ],
+)
+def test_wrong_kinds(changes, message):
+    with pytest.raises(TypeError, match=message):
+        regression(**changes)
+
+
+def test_apply_must_be_a_function():
+    with pytest.raises(TypeError, match="apply must be a function"):
+        Posterior(3, data=(X, COIN))
+
+
+IRREGULAR = {
+    "integer parameters": (
+        regression(),
+        {"w": np.arange(3), "b": 0.0},
+        {},
+        TypeError,
+        r"\['w'\] has dtype int",
+    ),
+    "no parameters": (regression(), {}, {}, ValueError, "no array"),
+    "rule without parameter": (
+        regression(prior={"kernel": priors.gaussian(), "*": priors.gaussian()}),
+        PARAMS,
+        {},
+        ValueError,
+        "'kernel' fit no parameter; the parameters are b, w",
+    ),
+    "parameter without rule": (
+        regression(prior={"w": priors.gaussian()}),
+        PARAMS,
+        {},
+        ValueError,
+        "no prior rule fits the parameters b",
+    ),
+    "label too large": (shifted(COIN + 2), np.ones((D, 2)), {}, ValueError, r"0\.\.1.* 2 to 3"),
+    "label negative": (shifted(COIN - 1), np.ones((D, 2)), {}, ValueError, r"0\.\.1.* -1 to 0"),
+    "label not whole": (shifted(REAL), np.ones((D, 2)), {}, TypeError, "integers or one-hot"),
+    "shape of the output": (
+        Posterior(lambda p, x: x @ p, likelihood=likelihoods.gaussian(1.0), data=(X, REAL)),
+        np.ones((D, 2)),
+        {},
+        ValueError,
+        r"target has shape \(\).* \(2,\)",
+    ),
+    "batch larger than N": (regression(), PARAMS, {"batch_size": 61}, ValueError, "61.* 60 rows"),
+    "batch of none": (regression(), PARAMS, {"batch_size": 0}, ValueError, "batch_size"),
+    "batch of a half": (regression(), PARAMS, {"batch_size": 0.5}, TypeError, "batch_size"),
+    "replace without batch": (regression(), PARAMS, {"replace": True}, ValueError, "batch_size"),
+    "batch of a potential": (
+        lambda x: jnp.sum(x**2),
+        np.ones(2),
+        {"batch_size": 3},
+        ValueError,
+        "needs a sundman.Posterior",
+    ),
+    "host batch larger than N": (
+        regression(data=HostBatches([(X, REAL)], size=59)),
+        PARAMS,
+        {},
+        ValueError,
+        "60 rows, but size=59",
+    ),
+    "host batch with a size": (
+        regression(data=HostBatches([(X, REAL)], size=60)),
+        PARAMS,
+        {"batch_size": 3},
+        ValueError,
+        "batch_size is set by the host batches",
+    ),
+    "host batch of other lengths": (
+        regression(data=HostBatches([(X, REAL[1:])], size=60)),
+        PARAMS,
+        {},
+        ValueError,
+        "one row per example",
+    ),
+    "nan in a host batch": (
+        regression(data=HostBatches([(X, changed(REAL, 3, np.nan))], size=60)),
+        PARAMS,
+        {},
+        ValueError,
+        "y has .* row 3",
+    ),
+    "host label too large": (
+        Posterior(lambda p, x: x @ p, data=HostBatches([(X, COIN + 1)], size=60)),
+        np.ones((D, 2)),
+        {},
+        ValueError,
+        "1 to 2",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", IRREGULAR)
+def test_refused_before_anything_is_compiled(case, key, monkeypatch):
+    target, init, settings, error, message = IRREGULAR[case]
+
+    def compiled(*args, **kwargs):
+        raise AssertionError("got as far as the compiled loop")
+
+    for name in ("block", "advance", "advance_streamed"):
+        monkeypatch.setattr(sundman.runner.loop, name, compiled)
+    monkeypatch.setattr(sundman.runner.start, "start_chains", compiled)
+    init = jax.tree.map(lambda a: a.astype("f4") if np.ndim(a) == 2 else a, init)
+    with pytest.raises(error, match=message):
+        sundman.sample(target, SGLD, init=init, key=key, steps=1, **settings)
+
+
+def test_a_streamed_posterior_needs_a_batch():
+    posterior = regression(data=HostBatches([(X, REAL)], size=60))
+    assert posterior.potential(PARAMS, (X, REAL)) == pytest.approx(exact_potential(), rel=1e-5)
+    with pytest.raises(ValueError, match="streams its data"):
+        posterior.potential(PARAMS)
