@@ -4,11 +4,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from jax.test_util import check_grads
 from scipy import stats
 
 import sundman
 from sundman import Batch, Position, Posterior, gradients, likelihoods, priors
 from sundman.data import HostBatches
+from sundman.runner.start import settle_temperature
 
 RNG = np.random.default_rng(10)
 N, D = 60, 3
@@ -73,6 +75,7 @@ def test_the_minibatch_estimator_averages_to_the_whole():
     posterior = regression()
     estimator = gradients.minibatch(posterior, 12)
 
+    @jax.jit
     @jax.vmap
     def at(step):
         stream = sundman.noise.Stream(jnp.array([1, 2], jnp.uint32), step)
@@ -85,14 +88,9 @@ def test_the_minibatch_estimator_averages_to_the_whole():
 
 
 def test_gradient_is_the_derivative(x64):
-    posterior = Posterior(
-        lambda w, x: x @ w,
-        likelihood=likelihoods.poisson(),
-        data=(X, COIN),
-        prior=priors.gaussian(),
-    )
+    posterior = Posterior(lambda w, x: x @ w, likelihood=likelihoods.poisson(), data=(X, COIN))
     w = jnp.asarray(W, jnp.float64)
-    jax.test_util.check_grads(posterior.potential, (w,), 1, ["rev"])
+    check_grads(posterior.potential, (w,), 1, ["rev"])
     up, down = (posterior.potential(w.at[1].add(s)) for s in (1e-6, -1e-6))
     assert posterior.gradient(w)[1] == pytest.approx(float(up - down) / 2e-6, rel=1e-7)
 
@@ -157,21 +155,30 @@ def test_hyper_parameters_are_sampled_with_the_weights(key):
     np.testing.assert_allclose(predictive.sd[:, 0], np.exp(log_noise.ravel()), rtol=1e-5)
 
 
+def noise_of_one_step(of_posterior, of_sampler, key):
+    """The first step less its drift, over sqrt(2 dt): sqrt(T) times a standard normal."""
+    posterior = regression(temperature=of_posterior)
+    draws = sundman.sample(posterior, sundman.sgld(1e-4, of_sampler), init=PARAMS, key=key, steps=1)
+    drift = -1e-4 * np.asarray(posterior.gradient(PARAMS)["w"])
+    return (draws.last["w"][0] - W - drift) / np.sqrt(2e-4), draws.settings["temperature"]
+
+
+def test_temperature_makes_the_noise(key):
+    standard, one = noise_of_one_step(1.0, 1.0, key)
+    noise, half = noise_of_one_step(0.5, 1.0, key)
+    assert (one, half) == (1.0, 0.5)
+    assert np.abs(standard).min() > 0.01
+    np.testing.assert_allclose(noise, np.sqrt(0.5) * standard, atol=1e-4)
+
+
 @pytest.mark.parametrize(
     "of_posterior, of_sampler, settled",
     [(0.5, 1.0, 0.5), (0.5, 0.5, 0.5), (1.0, 0.5, 0.5), (1.0, 1.0, 1.0), (0.0, 1.0, 0.0)],
 )
-def test_temperature_is_given_once(of_posterior, of_sampler, settled, key):
-    posterior = regression(temperature=of_posterior)
+def test_temperature_is_given_once(of_posterior, of_sampler, settled):
     sampler = sundman.sgld(1e-4, of_sampler)
-    draws = sundman.sample(posterior, sampler, init=PARAMS, key=key, steps=1)
-    assert draws.settings["temperature"] == settled
-    gradient = posterior.gradient(PARAMS)["w"]
-    noise = sundman.noise.gaussian(
-        sundman.noise.Stream(sundman.noise.fold(sundman.noise.key_words(key), 0, 2), 0), PARAMS
-    )["w"]
-    moved = W - 1e-4 * gradient + np.sqrt(2e-4 * settled) * noise
-    np.testing.assert_allclose(draws.last["w"][0], moved, rtol=1e-5)
+    found = settle_temperature(regression(temperature=of_posterior), sampler)
+    assert found.temperature == settled
 
 
 def test_contradicting_temperatures(key):
@@ -184,10 +191,8 @@ def test_contradicting_temperatures(key):
 def test_an_estimator_brings_the_temperature_and_the_hyper_parameters(key):
     posterior = regression(temperature=0.5, likelihood=likelihoods.gaussian())
     draws = sundman.sample(gradients.minibatch(posterior, 6), SGLD, init=PARAMS, key=key, steps=2)
-    direct = sundman.sample(posterior, SGLD, init=PARAMS, key=key, steps=2, batch_size=6)
     assert draws.settings["temperature"] == 0.5
-    np.testing.assert_array_equal(draws.last.hyper["likelihood"]["log_noise"].shape, (1,))
-    np.testing.assert_allclose(draws.last.params["w"], direct.last.params["w"], rtol=1e-6)
+    assert draws.last.hyper["likelihood"]["log_noise"].shape == (1,)
 
 
 def changed(array, index, value):
