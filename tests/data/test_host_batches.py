@@ -1,0 +1,190 @@
+"""Batches from any host iterable: order, short batches, errors, and the same run as in memory."""
+
+import itertools
+import threading
+import time
+from functools import cache
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import sundman
+from sundman import likelihoods
+from sundman.data import HostBatches
+from sundman.data.host import stacked
+from sundman.data.minibatch import epoch_rows
+from sundman.noise import Stream
+from sundman.runner import run
+from sundman.runner.start import start_chains
+
+N, BATCH, D = 22, 5, 3
+RNG = np.random.default_rng(11)
+X = RNG.normal(size=(N, D)).astype(np.float32)
+Y = (X @ np.ones(D) + RNG.normal(size=N)).astype(np.float32)
+FIRST = np.zeros(D, np.float32)
+
+
+def batches():
+    return [(X[i : i + BATCH], Y[i : i + BATCH]) for i in range(0, N, BATCH)]
+
+
+class Loader:
+    """Like a torch DataLoader: iterable again and again, gives lists, knows nothing of JAX."""
+
+    def __init__(self, parts):
+        self.parts, self.passes = parts, 0
+
+    def __len__(self):
+        return len(self.parts)
+
+    def __iter__(self):
+        self.passes += 1
+        return (list(part) for part in self.parts)
+
+
+def posterior(data):
+    return sundman.Posterior(lambda w, x: x @ w, likelihood=likelihoods.gaussian(1.0), data=data)
+
+
+def sample(target, **settings):
+    settings = {"steps": 9, **settings}
+    return sundman.sample(target, SGLD, init=FIRST, key=jax.random.key(3), **settings)
+
+
+SGLD = sundman.sgld(1e-3)
+
+
+def test_epochs_follow_one_another_and_short_batches_are_masked():
+    loader = Loader(batches())
+    got = list(itertools.islice(HostBatches(loader, size=N).endless(), 11))
+    for n, (x, y, mask) in enumerate(got):
+        rows = 2 if n % 5 == 4 else BATCH
+        assert x.shape == (BATCH, D)
+        np.testing.assert_array_equal(mask, np.arange(BATCH) < rows)
+        np.testing.assert_array_equal(x[:rows], X[5 * (n % 5) :][:rows])
+        np.testing.assert_array_equal(y[:rows], Y[5 * (n % 5) :][:rows])
+        assert np.isfinite(x).all()
+
+
+def test_blocks_are_prefetched_in_order():
+    asked = []
+
+    def numbers():
+        for n in itertools.count():
+            asked.append(n)
+            yield (np.full(2, n), np.full(1, -n))
+
+    blocks = stacked(numbers(), [3, 1, 2, 2, 2, 2], ahead=2)
+    first = next(blocks)
+    np.testing.assert_array_equal(first[0][:, 0], [0, 1, 2])
+    deadline = time.monotonic() + 10
+    while len(asked) < 6 and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert len(asked) >= 6  # the next ones are ready before they are wanted
+    rest = list(blocks)
+    assert [len(block[0]) for block in rest] == [1, 2, 2, 2, 2]
+    np.testing.assert_array_equal(np.concatenate([b[1][:, 0] for b in rest]), -np.arange(3, 12))
+    assert len(asked) == 12
+
+
+def test_a_consumer_that_stops_lets_the_thread_go():
+    before = threading.active_count()
+    blocks = stacked(itertools.repeat((np.zeros(1),)), itertools.repeat(1))
+    next(blocks)
+    blocks.close()
+    assert threading.active_count() == before
+
+
+def test_an_error_in_the_iterator_comes_out():
+    def broken():
+        yield from batches()[:3]
+        raise OSError("disk on fire")
+
+    with pytest.raises(OSError, match="disk on fire"):
+        sample(posterior(HostBatches(broken, size=N)))
+
+
+def test_a_bad_batch_later_on_is_named():
+    spoiled = Y[5:10].copy()
+    spoiled[1] = np.nan
+    parts = [batches()[0], (X[5:10], spoiled)]
+    with pytest.raises(ValueError, match=r"y has a value that is not finite, first in row 1"):
+        sample(posterior(HostBatches(parts, size=N)))
+    with pytest.raises(ValueError, match="7 rows, more than the 5 of the first one"):
+        sample(posterior(HostBatches([batches()[0], (X[:7], Y[:7])], size=N)))
+
+
+def test_an_iterator_that_is_used_up():
+    with pytest.raises(ValueError, match="nothing on a second pass"):
+        sample(posterior(HostBatches(iter(batches()), size=N)))
+
+
+def test_an_iterator_loses_no_batch_to_the_checks():
+    draws = sample(posterior(HostBatches(iter(batches()), size=N)), steps=5)
+    again = sample(posterior(HostBatches(batches(), size=N)), steps=5)
+    np.testing.assert_array_equal(draws.position, again.position)
+
+
+@pytest.mark.parametrize(
+    "given, error, message",
+    [
+        ([], ValueError, "the iterable gave nothing"),
+        ([X], TypeError, r"pair \(x, y\), got ndarray"),
+        ([(X[:0], Y[:0])], ValueError, "no rows"),
+    ],
+)
+def test_batches_that_cannot_be(given, error, message):
+    with pytest.raises(error, match=message):
+        HostBatches(given, size=N).peek()
+
+
+def test_bad_arguments():
+    with pytest.raises(TypeError, match="batches must be an iterable"):
+        HostBatches(3, size=N)
+    with pytest.raises(ValueError, match="size must be 1 or more"):
+        HostBatches(batches(), size=0)
+    with pytest.raises(ValueError, match="thin_time needs in-memory data"):
+        sample(posterior(HostBatches(batches(), size=N)), steps=None, draws=2, thin_time=0.1)
+
+
+@cache
+def epoch_order():
+    """The rows that an in-memory run of one chain takes in its first 13 steps."""
+    chain = start_chains(jnp.asarray(FIRST)[None], SGLD, jax.random.key(3), 1)
+    choose = jax.jit(jax.vmap(lambda n: epoch_rows(Stream(chain.state.key[0], n), N, BATCH)))
+    rows, mask = choose(jnp.arange(13, dtype=jnp.uint32))
+    return [np.asarray(row)[np.asarray(real)] for row, real in zip(rows, mask, strict=True)]
+
+
+@pytest.mark.parametrize("thin, burn_in", [(1, 0), (3, 4)])
+def test_the_same_batches_give_the_same_run(thin, burn_in, monkeypatch):
+    """Burn-in, thinning and however many batches are handed over at a time change nothing."""
+    settings = {"steps": 9, "thin": thin, "burn_in": burn_in}
+    memory = sample(posterior((X, Y)), batch_size=BATCH, **settings)
+    target = posterior(HostBatches(Loader([(X[r], Y[r]) for r in epoch_order()]), size=N))
+    for most in (64, 2):
+        monkeypatch.setattr(run, "_STREAMED_STEPS", most)
+        host = sample(target, **settings)
+        np.testing.assert_allclose(host.position, memory.position, rtol=2e-5, atol=1e-6)
+        np.testing.assert_allclose(host.last, memory.last, rtol=2e-5, atol=1e-6)
+        np.testing.assert_allclose(
+            host.stats["potential"], memory.stats["potential"], rtol=1e-4, atol=1e-4
+        )
+
+
+def test_online_averages_of_a_streamed_run():
+    draws = sample(
+        posterior(HostBatches(Loader(batches()), size=N)), chains=2, thin=2, online=lambda w: w
+    )
+    np.testing.assert_allclose(draws.online.equal, draws.position.mean(axis=1), rtol=1e-5)
+
+
+def test_memory_of_a_block_is_bounded(monkeypatch):
+    host = HostBatches(batches(), size=N)
+    assert run._streamed_steps(host) == run._STREAMED_STEPS
+    monkeypatch.setattr(run, "_BLOCK_BYTES", 3 * BATCH * 4 * (D + 1))
+    assert run._streamed_steps(host) == 3
+    monkeypatch.setattr(run, "_BLOCK_BYTES", 1)
+    assert run._streamed_steps(host) == 1
