@@ -83,12 +83,8 @@ def main() -> None:
     options = parser.parse_args()
     digits, mnist = sundman.data.digits(), sundman.data.mnist(options.data)
     results = {
-        "digits 64-50-50-10": compare(
-            digits.train, [64, 50, 50, 10], 32, 4_000, options.rounds
-        ),
-        "mnist 784-400-400-10": compare(
-            mnist.train, [784, 400, 400, 10], 100, 400, options.rounds
-        ),
+        "digits 64-50-50-10": compare(digits.train, [64, 50, 50, 10], 32, 4_000, options.rounds),
+        "mnist 784-400-400-10": compare(mnist.train, [784, 400, 400, 10], 100, 400, options.rounds),
     }
     for name, row in results.items():
         print(

@@ -72,7 +72,9 @@ def run(data, prior, sampler_of, options, seed):
         "weighted": scores(draws.online.weighted[0], y_test),
         "unweighted": scores(draws.online.equal[0], y_test),
         "mean_step": posterior.learning_rate(float(draws.stats["dt"].mean())),
-        "step_range": [posterior.learning_rate(float(f(draws.stats["dt"]))) for f in (np.min, np.max)],
+        "step_range": [
+            posterior.learning_rate(float(f(draws.stats["dt"]))) for f in (np.min, np.max)
+        ],
         "draws": len(draws),
         "diverged": int(draws.diverged[0]),
         "seconds": seconds,
@@ -101,7 +103,11 @@ def main() -> None:
 
             def adaptive(posterior, dtau=dtau):
                 return sundman.sa_sgld(
-                    posterior.step(dtau), alpha=1000.0, m=0.5, M=2.0, r=0.25,
+                    posterior.step(dtau),
+                    alpha=1000.0,
+                    m=0.5,
+                    M=2.0,
+                    r=0.25,
                     omega=float(posterior.size) ** 2,
                 )
 

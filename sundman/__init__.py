@@ -35,7 +35,6 @@ from sundman.samplers import (
     sgld,
     sgnht,
 )
-
 from sundman.warm_start import map_estimate
 
 __version__ = "0.1.0"

@@ -111,9 +111,7 @@ def same_structure(grads: PyTree, tree: PyTree) -> None:
     """Gradients must have the structure and the shapes of the parameters."""
     expected, got = jax.tree.structure(tree), jax.tree.structure(grads)
     if expected != got:
-        raise ValueError(
-            f"grads must have the structure of params: expected {expected}, got {got}"
-        )
+        raise ValueError(f"grads must have the structure of params: expected {expected}, got {got}")
     for (path, leaf), grad in zip(
         jax.tree_util.tree_leaves_with_path(tree), jax.tree.leaves(grads), strict=True
     ):

@@ -150,7 +150,9 @@ def poisson() -> Likelihood:
     return Likelihood("poisson", log_prob, predict, check_targets)
 
 
-def gaussian(noise: float | None = None, *, log_noise_prior: tuple[float, float] = (-1.0, 1.0)) -> Likelihood:
+def gaussian(
+    noise: float | None = None, *, log_noise_prior: tuple[float, float] = (-1.0, 1.0)
+) -> Likelihood:
     """N(output, noise^2); with ``noise=None`` the noise level is learned with the weights.
 
     ``log_noise_prior`` is the mean and standard deviation of log(noise), then normal a priori.

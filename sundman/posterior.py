@@ -23,6 +23,8 @@ from sundman.priors import Rules
 
 PyTree = Any
 Model = Callable[[PyTree, Any], Any]
+_CATEGORICAL = likelihoods.categorical()
+_STANDARD_NORMAL = priors.gaussian(1.0)
 
 
 class Batch(NamedTuple):
@@ -68,8 +70,8 @@ class Posterior:
         apply: Model,
         *,
         data: Any,
-        likelihood: Likelihood | Callable = likelihoods.categorical(),
-        prior: Rules = priors.gaussian(1.0),
+        likelihood: Likelihood | Callable = _CATEGORICAL,
+        prior: Rules = _STANDARD_NORMAL,
         temperature: float = 1.0,
     ) -> None:
         if not callable(apply):
@@ -161,7 +163,7 @@ class Posterior:
 
     def potential(self, position: PyTree, batch: Any = None) -> Array:
         """U estimated on a batch: -(N/|B|) log_likelihood(batch) - log_prior."""
-        x, y, mask = self._batch(batch)
+        _, y, mask = self._batch(batch)
         rows = len(jax.tree.leaves(y)[0]) if mask is None else jnp.sum(mask)
         return -(self.size / rows) * self.log_likelihood(position, batch) - self.log_prior(position)
 

@@ -1,6 +1,6 @@
 """The posterior predictive: the model averaged over draws, with their weights.
 
-    p(y | x, D) = sum_d w_d p(y | x, theta_d) / sum_d w_d
+p(y | x, D) = sum_d w_d p(y | x, theta_d) / sum_d w_d
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from jax import lax
 from sundman import likelihoods, metrics
 from sundman.draws import Draws
 from sundman.likelihoods import Likelihood, Normal
-from sundman.posterior import Posterior, Position, model_params
+from sundman.posterior import Position, Posterior, model_params
 
 PyTree = Any
 _CATEGORICAL = likelihoods.categorical()
@@ -58,9 +58,7 @@ def _flat(draws: Draws, weighted: bool) -> tuple[PyTree, np.ndarray]:
     if not kept.any():
         raise ValueError("every weight is 0: all chains diverged, there is nothing to predict with")
     rows = slice(None) if kept.all() else np.flatnonzero(kept)
-    positions = jax.tree.map(
-        lambda leaf: leaf.reshape(-1, *leaf.shape[2:])[rows], draws.position
-    )
+    positions = jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:])[rows], draws.position)
     weight = weight[kept] if weighted else np.ones(np.sum(kept))
     return positions, (weight / weight.sum()).astype(np.float32)
 

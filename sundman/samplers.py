@@ -128,16 +128,12 @@ def lm(h: float, temperature: float = 1.0) -> Sampler:
     return compose(integrators.leimkuhler_matthews(temperature), clocks.constant(h))
 
 
-def sa_lm(
-    dtau: float, *, temperature: float = 1.0, **clock: Unpack[SundmanSettings]
-) -> Sampler:
+def sa_lm(dtau: float, *, temperature: float = 1.0, **clock: Unpack[SundmanSettings]) -> Sampler:
     """Leimkuhler-Matthews on the Sundman clock; needs a lag or a long memory."""
     return compose(integrators.leimkuhler_matthews(temperature), clocks.sundman(dtau, **clock))
 
 
-def sghmc(
-    h: float, temperature: float = 1.0, *, gamma: float = 1.0, sigma: float = 0.0
-) -> Sampler:
+def sghmc(h: float, temperature: float = 1.0, *, gamma: float = 1.0, sigma: float = 0.0) -> Sampler:
     """SGHMC with friction gamma and gradient-noise estimate sigma, at the fixed step h."""
     return compose(integrators.sghmc(temperature, gamma=gamma, sigma=sigma), clocks.constant(h))
 
@@ -156,9 +152,7 @@ def sa_sghmc(
     )
 
 
-def baoab(
-    h: float, temperature: float = 1.0, *, gamma: float = 1.0, sigma: float = 0.0
-) -> Sampler:
+def baoab(h: float, temperature: float = 1.0, *, gamma: float = 1.0, sigma: float = 0.0) -> Sampler:
     """BAOAB kinetic Langevin at the fixed step h."""
     return compose(integrators.baoab(temperature, gamma=gamma, sigma=sigma), clocks.constant(h))
 
@@ -181,9 +175,7 @@ def samadams(
     )
 
 
-def sgnht(
-    h: float, temperature: float = 1.0, *, gamma: float = 1.0, mass: float = 1.0
-) -> Sampler:
+def sgnht(h: float, temperature: float = 1.0, *, gamma: float = 1.0, mass: float = 1.0) -> Sampler:
     """SGNHT (adaptive Langevin, BADODAB) at the fixed step h."""
     return compose(integrators.sgnht(temperature, gamma=gamma, mass=mass), clocks.constant(h))
 

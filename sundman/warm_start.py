@@ -16,7 +16,7 @@ from jax import Array, lax
 from sundman import check
 from sundman.gradients import Minibatch, minibatch
 from sundman.noise import Stream, key_words
-from sundman.posterior import Posterior, Position, model_params
+from sundman.posterior import Position, Posterior, model_params
 
 PyTree = Any
 

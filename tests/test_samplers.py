@@ -76,7 +76,9 @@ def test_half_precision_and_double_parameters(name, key, x64):
 
 @every_sampler
 def test_jit_changes_nothing_but_rounding(name, key):
-    assert_close(run(build(name), PARAMS, key)[0][0], run(build(name), PARAMS, key, jit=False)[0][0])
+    assert_close(
+        run(build(name), PARAMS, key)[0][0], run(build(name), PARAMS, key, jit=False)[0][0]
+    )
 
 
 @every_sampler
@@ -92,9 +94,7 @@ def test_vmap_over_chains_is_separate_chains(name):
 @every_sampler
 def test_same_key_same_path_other_key_other_path(name):
     sampler = build(name)
-    one, again, other = (
-        run(sampler, PARAMS, jax.random.key(seed))[0][0] for seed in (1, 1, 2)
-    )
+    one, again, other = (run(sampler, PARAMS, jax.random.key(seed))[0][0] for seed in (1, 1, 2))
     jax.tree.map(np.testing.assert_array_equal, one, again)
     assert not np.allclose(one["w"], other["w"])
 
@@ -144,13 +144,32 @@ def test_equal_bounds_give_the_fixed_step_sampler(adaptive, fixed, rtol, key):
 @pytest.mark.parametrize("lag", ["none", "full", "guarded"])
 def test_recipe_passes_every_setting_to_the_clock(lag):
     sampler = sundman.sa_sgld(
-        0.1, alpha=3.0, m=0.2, M=5.0, r=0.25, s=1.0, omega=2.0, delta=1e-4, psi="paper",
-        lag=lag, temperature=0.5,
+        0.1,
+        alpha=3.0,
+        m=0.2,
+        M=5.0,
+        r=0.25,
+        s=1.0,
+        omega=2.0,
+        delta=1e-4,
+        psi="paper",
+        lag=lag,
+        temperature=0.5,
     )
     wanted = {
-        "dtau": 0.1, "alpha": 3.0, "m": 0.2, "M": 5.0, "r": 0.25, "s": 1.0, "omega": 2.0,
-        "delta": 1e-4, "psi": "paper", "lag": lag, "temperature": 0.5,
-        "integrator": "euler_maruyama", "clock": "sundman",
+        "dtau": 0.1,
+        "alpha": 3.0,
+        "m": 0.2,
+        "M": 5.0,
+        "r": 0.25,
+        "s": 1.0,
+        "omega": 2.0,
+        "delta": 1e-4,
+        "psi": "paper",
+        "lag": lag,
+        "temperature": 0.5,
+        "integrator": "euler_maruyama",
+        "clock": "sundman",
     }
     assert wanted.items() <= sampler.settings.items()
     assert sampler.temperature == 0.5
@@ -173,8 +192,13 @@ def test_any_pytree_moves_like_its_ravelled_vector(shapes):
 
 def test_blockwise_clock_works_with_every_integrator(key):
     settings = {"alpha": 1.0, "m": 0.1, "M": 10.0, "r": 0.5, "blockwise": True}
-    for make in (sundman.sa_sgld, sundman.sa_lm, sundman.sa_sghmc, sundman.samadams,
-                 sundman.sa_sgnht):
+    for make in (
+        sundman.sa_sgld,
+        sundman.sa_lm,
+        sundman.sa_sghmc,
+        sundman.samadams,
+        sundman.sa_sgnht,
+    ):
         (params, state), _ = run(make(0.01, **settings), PARAMS, key)
         assert state.clock.zeta.shape == (3,)
         assert all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(params))

@@ -65,7 +65,7 @@ class HostBatches:
         return self._first
 
     def endless(self) -> Iterator[tuple[Any, Any, np.ndarray]]:
-        """(x, y, mask), epoch after epoch; short batches are filled up and the mask says how far."""
+        """(x, y, mask), epoch after epoch; the mask says which rows of a short batch are real."""
         rows = len(jax.tree.leaves(self.peek()[1])[0])
         while True:
             used = 0
@@ -113,7 +113,7 @@ def stacked(batches: Iterator[Any], lengths: Iterable[int], ahead: int = 2) -> I
                 if stop.is_set():
                     return
             put(None)
-        except BaseException as error:  # noqa: BLE001 - handed to the consumer
+        except BaseException as error:
             put(error)
 
     worker = threading.Thread(target=work, daemon=True)

@@ -9,9 +9,7 @@ from sundman.estimate.moments import Function, evaluate
 from sundman.targets import Target
 
 
-def histogram(
-    draws: Draws, edges: tuple[np.ndarray, ...], f: Function | None = None
-) -> np.ndarray:
+def histogram(draws: Draws, edges: tuple[np.ndarray, ...], f: Function | None = None) -> np.ndarray:
     """Fraction of the weight in each cell of a grid; what lies outside counts in no cell.
 
     ``edges`` has one array of cell edges for each component of f (or of the position).
@@ -28,9 +26,7 @@ def histogram(
     return counts / weight.sum()
 
 
-def total_variation(
-    draws: Draws, target: Target, edges: tuple[np.ndarray, np.ndarray]
-) -> float:
+def total_variation(draws: Draws, target: Target, edges: tuple[np.ndarray, np.ndarray]) -> float:
     """Half the sum of |histogram - exact mass| over the grid, the outside as one more cell."""
     found, exact = histogram(draws, edges), target.grid_mass(*edges)
     outside = abs(found.sum() - exact.sum())

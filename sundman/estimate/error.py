@@ -46,7 +46,7 @@ def _initial_monotone_sum(autocovariance: np.ndarray) -> float:
 
 
 def standard_error(values: np.ndarray, weight: np.ndarray, mean: np.ndarray) -> np.ndarray:
-    """Standard error of the weighted mean; ``values`` (chain, draw, k), ``weight`` (chain, draw)."""
+    """Standard error of the weighted mean of ``values`` (chain, draw, k)."""
     weight = weight.astype(np.float64)
     relative = weight / weight.mean()
     errors = np.empty(values.shape[2])

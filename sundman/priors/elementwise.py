@@ -9,7 +9,7 @@ import jax.numpy as jnp
 from jax import Array
 
 from sundman import check
-from sundman.priors.base import LOG_2PI, PyTree, Prior, log_normal_density, scale_rule
+from sundman.priors.base import LOG_2PI, Prior, PyTree, log_normal_density, scale_rule
 
 
 def _prior(

@@ -22,7 +22,7 @@ import jax.numpy as jnp
 from jax import Array
 
 from sundman import check
-from sundman.priors.base import PyTree, Prior, log_half_cauchy, log_normal_density, scale_rule
+from sundman.priors.base import Prior, PyTree, log_half_cauchy, log_normal_density, scale_rule
 from sundman.priors.exponential_integral import log_scaled_exp1
 
 FORMS = ("tensor", "marginal", "hierarchical", "regularised")

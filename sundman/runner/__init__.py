@@ -1,5 +1,6 @@
 """The runner: chains, blocks, thinning."""
 
-from sundman.runner.run import DivergenceWarning, sample
+from sundman.runner.divergence import DivergenceWarning
+from sundman.runner.run import sample
 
 __all__ = ["DivergenceWarning", "sample"]

@@ -102,9 +102,7 @@ def advance_streamed(chains: Chain, batches: PyTree, *, plan: Plan) -> Chain:
     return each_chain(run, chains)
 
 
-@partial(
-    jax.jit, static_argnames=("plan", "draws", "thin"), donate_argnames=("chains", "averages")
-)
+@partial(jax.jit, static_argnames=("plan", "draws", "thin"), donate_argnames=("chains", "averages"))
 def block(
     chains: Chain,
     averages: online.Average | None,

@@ -2,116 +2,26 @@
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
 from sundman import check
-from sundman.data.host import HostBatches, stacked
 from sundman.draws import Draws
 from sundman.gradients import Streamed
-from sundman.runner import loop, online, start, timed
+from sundman.runner import blocks, loop, start
+from sundman.runner.divergence import first_divergence, warn_divergence
 from sundman.samplers import Sampler
 
 PyTree = Any
-_BLOCK_BYTES = 64 * 2**20
-_STREAMED_STEPS = 64
 _MOST_STEPS = 2**32 - 1
-
-
-class DivergenceWarning(UserWarning):
-    """Some chains left the region where the potential and its gradient are finite."""
 
 
 def _identity(position: PyTree) -> PyTree:
     return position
-
-
-def _draws_per_block(chain: loop.Chain, collect: Callable, chains: int, draws: int) -> int:
-    """As many draws as fit the block's memory, preferring a divisor of the total."""
-    one = jax.eval_shape(lambda c: collect(jax.tree.map(lambda leaf: leaf[0], c)), chain.position)
-    size = sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(one)) + 6 * 4
-    most = max(1, min(draws, _BLOCK_BYTES // (size * chains)))
-    return next((n for n in range(most, most // 2, -1) if draws % n == 0), most)
-
-
-def _begin_online(chain: loop.Chain, plan: loop.Plan) -> online.Average | None:
-    if plan.online is None:
-        return None
-    value = jax.eval_shape(jax.vmap(plan.online), chain.position)
-    one = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape[1:], leaf.dtype), value)
-    chains = len(chain.state.key)
-    return jax.tree.map(lambda leaf: jnp.repeat(leaf[None], chains, axis=0), online.begin(one))
-
-
-def _by_steps(
-    chain: loop.Chain, plan: loop.Plan, *, burn_in: int, draws: int, thin: int, size: int
-) -> Iterator[tuple[loop.Chain, online.Average | None, loop.Record]]:
-    """Blocks of draws ``thin`` steps apart, after ``burn_in`` steps."""
-    averages, data = _begin_online(chain, plan), plan.gradient.data
-    if burn_in:
-        chain = loop.advance(chain, jnp.uint32(burn_in), data, plan=plan)
-    for length in _parts(draws, size):
-        chain, averages, record = loop.block(
-            chain, averages, data, None, plan=plan, draws=length, thin=thin
-        )
-        yield chain, averages, record
-
-
-def _parts(total: int, most: int) -> list[int]:
-    """``total`` in parts of ``most``, the last one what is left."""
-    return [min(most, total - begin) for begin in range(0, total, most)]
-
-
-def _streamed_steps(host: HostBatches) -> int:
-    """How many batches to hand over at a time."""
-    size = sum(leaf.nbytes for leaf in jax.tree.leaves(host.peek()))
-    return max(1, min(_STREAMED_STEPS, _BLOCK_BYTES // size))
-
-
-def _by_batches(
-    chain: loop.Chain, plan: loop.Plan, *, burn_in: int, draws: int, thin: int, size: int
-) -> Iterator[tuple[loop.Chain, online.Average | None, loop.Record]]:
-    """The same on host batches, which come in pieces of (draws, steps); some have no draw."""
-    host = plan.gradient.posterior.host
-    most = _streamed_steps(host)
-    if thin <= most:
-        pieces = [(n, n * thin) for n in _parts(draws, min(size, most // thin))]
-    else:
-        pieces = [(1, 1), *((0, n) for n in _parts(thin - 1, most))] * draws
-    pieces = [(0, n) for n in _parts(burn_in, most)] + pieces
-    averages, record = _begin_online(chain, plan), None
-    batches = stacked(host.endless(), (steps for _, steps in pieces))
-    for (length, steps), batch in zip(pieces, batches, strict=True):
-        if length == 0:
-            chain = loop.advance_streamed(chain, batch, plan=plan)
-            continue
-        if record is not None:
-            yield chain, averages, record
-        chain, averages, record = loop.block(
-            chain, averages, None, batch, plan=plan, draws=length, thin=steps // length
-        )
-    yield chain, averages, record
-
-
-def _by_time(
-    chain: loop.Chain, plan: loop.Plan, *, burn_in: int, draws: int, interval: float, size: int
-) -> Iterator[tuple[loop.Chain, online.Average | None, loop.Record]]:
-    """Blocks of draws ``interval`` of physical time apart, after ``burn_in`` steps."""
-    averages, data, length = _begin_online(chain, plan), plan.gradient.data, jnp.float32(interval)
-    if burn_in:
-        chain = loop.advance(chain, jnp.uint32(burn_in), data, plan=plan)
-    state = timed.begin(chain, length, data, plan=plan)
-    for count in _parts(draws, size):
-        state, averages, record = timed.block(
-            state, averages, length, data, plan=plan, draws=count
-        )
-        yield state.chain, averages, record
 
 
 def _gather(records: list[loop.Record]) -> loop.Record:
@@ -122,29 +32,6 @@ def _gather(records: list[loop.Record]) -> loop.Record:
         return np.swapaxes(whole, 0, 1)
 
     return jax.tree.map(join, *records)
-
-
-def _find_divergence(record: loop.Record, last: PyTree) -> np.ndarray:
-    """Index of each chain's first non-finite draw, the number of draws if only its end is."""
-    finite = np.isfinite(record.stats["potential"]) & np.isfinite(record.stats["grad_norm"])
-    draws = finite.shape[1]
-    first = np.where(finite.all(axis=1), draws, np.argmin(finite, axis=1))
-    ended = np.ones(len(first), bool)
-    for leaf in jax.tree.leaves(last):
-        ended &= np.isfinite(np.asarray(leaf).reshape(len(first), -1)).all(axis=1)
-    return np.where(ended & (first == draws), -1, first)
-
-
-def _warn_divergence(diverged: np.ndarray) -> None:
-    lost = np.flatnonzero(diverged >= 0)
-    first = lost[np.argmin(diverged[lost])]
-    warnings.warn(
-        f"{len(lost)} of {len(diverged)} chains diverged: the potential or its gradient is not "
-        f"finite; chain {first} first, by draw {int(diverged[first])}. Their draws from there on "
-        "have weight 0. Use a smaller step (h or dtau), or a clock with a smaller lower bound m.",
-        DivergenceWarning,
-        stacklevel=3,
-    )
 
 
 def _count_draws(steps: int | None, thin: int, thin_time: float | None, draws: int | None) -> int:
@@ -237,25 +124,24 @@ def sample(
     chain = start.start_chains(positions, sampler, key, chains)
     weighting = weighting if thin_time is None else "equal"
     plan = loop.Plan(gradient, sampler, collect or _identity, weighting, online)
-    size = _draws_per_block(chain, plan.collect, chains, kept)
+    size = blocks.draws_per_block(chain, plan.collect, chains, kept)
     if thin_time is None:
-        by = _by_batches if isinstance(gradient, Streamed) else _by_steps
-        blocks = by(chain, plan, burn_in=burn_in, draws=kept, thin=thin, size=size)
+        by = blocks.by_batches if isinstance(gradient, Streamed) else blocks.by_steps
+        pieces = by(chain, plan, burn_in=burn_in, draws=kept, thin=thin, size=size)
     else:
-        blocks = _by_time(
+        pieces = blocks.by_time(
             chain, plan, burn_in=burn_in, draws=kept, interval=thin_time, size=size
         )
     del chain, positions
-    records = []
-    for chain, averages, record in blocks:
-        records.append(record)
-    record = _gather([jax.tree.map(np.asarray, record) for record in records])
+    outputs = list(pieces)
+    chain, averages, _ = outputs[-1]
+    record = _gather([jax.tree.map(np.asarray, record) for *_, record in outputs])
     last = jax.tree.map(np.asarray, chain.position)
 
-    diverged = _find_divergence(record, last)
+    diverged = first_divergence(record, last)
     weight = record.weight
     if (diverged >= 0).any():
-        _warn_divergence(diverged)
+        warn_divergence(diverged)
         end = np.where(diverged < 0, kept, diverged)
         weight = np.where(np.arange(kept) < end[:, None], weight, 0.0).astype(weight.dtype)
     run = {"draws": kept, "burn_in": burn_in, "thin": thin, "thin_time": thin_time}

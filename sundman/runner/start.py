@@ -89,7 +89,7 @@ def _value(target: Any) -> tuple[Callable[[PyTree], Array], Callable[[PyTree], P
 def _is_scalar(value: Callable[[PyTree], Array], position: PyTree) -> bool:
     try:
         return jax.eval_shape(value, position).shape == ()
-    except Exception:  # noqa: BLE001 - a user's function may fail in any way on a wrong shape
+    except Exception:
         return False
 
 

@@ -40,9 +40,7 @@ def begin(chains: Chain, interval: Array, data: PyTree, *, plan: Plan) -> Timed:
     return each_chain(one, chains)
 
 
-@partial(
-    jax.jit, static_argnames=("plan", "draws"), donate_argnames=("timed", "averages")
-)
+@partial(jax.jit, static_argnames=("plan", "draws"), donate_argnames=("timed", "averages"))
 def block(
     timed: Timed,
     averages: online.Average | None,

@@ -106,8 +106,14 @@ def test_configurational_temperature_of_a_pytree(key):
         return 0.5 * jnp.sum(p["a"] ** 2) + 2.0 * jnp.sum((p["b"] - 3.0) ** 2)
 
     draws = sundman.sample(
-        potential, sundman.sgld(0.01, temperature=0.5), key=key, chains=32, steps=4000,
-        burn_in=1000, init={"a": jnp.zeros(2), "b": jnp.full(3, 3.0)}, thin=10,
+        potential,
+        sundman.sgld(0.01, temperature=0.5),
+        key=key,
+        chains=32,
+        steps=4000,
+        burn_in=1000,
+        init={"a": jnp.zeros(2), "b": jnp.full(3, 3.0)},
+        thin=10,
     )
     found = estimate.configurational_temperature(draws, potential)
     assert found.value == pytest.approx(0.5, abs=4 * found.error + 0.01)

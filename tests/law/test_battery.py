@@ -45,7 +45,7 @@ def test_a_right_sampler_passes() -> None:
     [
         pytest.param(euler_maruyama(spread=math.sqrt(1.1)), id="noise-5-percent-large"),
         pytest.param(euler_maruyama(drift=1.05), id="drift-5-percent-large"),
-        pytest.param(sundman.integrators.euler_maruyama(), id="temperature-ignored"),
+        pytest.param(euler_maruyama(spread=1 / math.sqrt(T)), id="temperature-ignored"),
     ],
 )
 def test_a_wrong_integrator_fails(wrong: sundman.integrators.Integrator) -> None:

@@ -42,7 +42,7 @@ def quartic_biases(
     sampler: sundman.Sampler, chains: int = 256, steps: int = 60_000
 ) -> tuple[Estimate, Estimate]:
     """Relative bias of E[x²], weighted and not."""
-    draws = run(QUARTIC, sampler, X2, steps=steps, chains=chains, seed=41, thin=4)
+    draws = run(QUARTIC, sampler, X2, steps=steps, chains=chains, seed=41, thin=6)
     unweighted = dataclasses.replace(draws, weight=np.ones_like(draws.weight))
     return relative_bias(draws, "x2", TRUTH), relative_bias(unweighted, "x2", TRUTH)
 

@@ -182,9 +182,7 @@ def check_muller_brown(name: str, T: float, chains: int, steps: int) -> None:
     check_law(draws, expected)
 
 
-@pytest.mark.parametrize(
-    ("name", "T"), [("sgld", 2.0), ("sa_sgld", 1.0), ("sa_sgld", 2.0), ("baoab", 2.0)]
-)
+@pytest.mark.parametrize(("name", "T"), [("sgld", 1.0), ("sa_sgld", 2.0), ("baoab", 2.0)])
 def test_muller_brown(name: str, T: float) -> None:
     check_muller_brown(name, T, chains=512, steps=20_000)
 

@@ -44,7 +44,9 @@ def test_first_draw_is_the_start_and_weights_add_up_to_time(key):
 
 def test_thinning_and_burn_in_pick_from_one_path(key):
     full = sundman.sample(bowl, SA, init=jnp.ones(2), key=key, chains=3, steps=30)
-    part = sundman.sample(bowl, SA, init=jnp.ones(2), key=key, chains=3, steps=20, burn_in=10, thin=5)
+    part = sundman.sample(
+        bowl, SA, init=jnp.ones(2), key=key, chains=3, steps=20, burn_in=10, thin=5
+    )
     np.testing.assert_allclose(part.position, full.position[:, 10::5], rtol=1e-5)
     np.testing.assert_allclose(part.weight, full.weight[:, 10::5], rtol=1e-5)
 
@@ -83,7 +85,7 @@ def test_a_chain_does_not_depend_on_how_many_there_are(key):
 
 def test_blocks_join_seamlessly(key, monkeypatch):
     whole = sundman.sample(bowl, SA, init=jnp.ones(2), key=key, chains=2, steps=23)
-    monkeypatch.setattr("sundman.runner.run._BLOCK_BYTES", 500)
+    monkeypatch.setattr("sundman.runner.blocks._BLOCK_BYTES", 500)
     parts = sundman.sample(bowl, SA, init=jnp.ones(2), key=key, chains=2, steps=23)
     np.testing.assert_allclose(parts.position, whole.position, rtol=1e-5)
 
@@ -131,9 +133,7 @@ def test_diverged_chain_is_flagged_and_weighs_nothing(key):
 
     starts = jnp.array([[0.1], [50.0], [0.2]])
     with pytest.warns(sundman.DivergenceWarning, match="1 of 3 chains diverged.*chain 1 first"):
-        draws = sundman.sample(
-            cliff, sundman.sgld(0.01), init=starts, key=key, chains=3, steps=50
-        )
+        draws = sundman.sample(cliff, sundman.sgld(0.01), init=starts, key=key, chains=3, steps=50)
     assert draws.diverged[0] == draws.diverged[2] == -1
     at = draws.diverged[1]
     assert 0 < at < 50
@@ -145,8 +145,12 @@ def test_diverged_chain_is_flagged_and_weighs_nothing(key):
 def test_divergence_after_the_last_draw_is_seen(key):
     with pytest.warns(sundman.DivergenceWarning):
         draws = sundman.sample(
-            lambda x: jnp.sum(x**4), sundman.sgld(0.1), init=jnp.full(1, 50.0), key=key,
-            steps=20, thin=20,
+            lambda x: jnp.sum(x**4),
+            sundman.sgld(0.1),
+            init=jnp.full(1, 50.0),
+            key=key,
+            steps=20,
+            thin=20,
         )
     assert draws.diverged[0] == 1
 
