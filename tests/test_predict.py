@@ -130,13 +130,12 @@ def test_online_averages_are_the_predictive(key):
         chains=3,
         steps=40,
         thin=2,
-        batch_size=2,
         online=lambda position: posterior.predict(position, X),
     )
     assert draws.weight.std() > 0.05 * draws.weight.mean()
     of = draws.online
     np.testing.assert_allclose(of.weight, draws.weight.sum(axis=1), rtol=1e-5)
-    np.testing.assert_array_equal(of.count, 20)
+    np.testing.assert_array_equal(of.number, 20)
     joined = np.einsum("c,cpk->pk", of.weight, of.weighted) / of.weight.sum()
     np.testing.assert_allclose(joined, sundman.predict(draws, posterior, X), rtol=1e-4)
     equal = sundman.predict(draws, posterior, X, weighted=False)
@@ -155,7 +154,7 @@ def test_online_averages_leave_out_what_diverged(key):
         )
     assert 0 < draws.diverged[0] < 12
     kept = draws.weight > 0
-    assert draws.online.count == kept.sum()
+    assert draws.online.number == kept.sum()
     np.testing.assert_allclose(
         draws.online.equal[0], np.abs(draws.position[kept]).mean(axis=0), rtol=1e-4
     )

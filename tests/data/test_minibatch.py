@@ -34,15 +34,16 @@ def steps(key, first, size, batch_size, count=None):
 @example(2, 1)
 @example(3, 2)
 @example(4097, 3)
-@settings(max_examples=10)
+@settings(max_examples=8)
 def test_permute_is_a_bijection(size, word):
-    """For every size; arrays of one length, so that little is compiled anew."""
+    """For every size; step by step and at one length, so that nothing is compiled for each."""
     index = jnp.asarray(np.arange(MOST) % size)
-    image = np.asarray(permute(index, jnp.array([word, 7], jnp.uint32), size))
+    with jax.disable_jit():
+        image = np.asarray(permute(index, jnp.array([word, 7], jnp.uint32), size))
     np.testing.assert_array_equal(np.sort(image[:size]), np.arange(size))
 
 
-@pytest.mark.parametrize("size, batch_size", [(12, 4), (13, 4), (7, 7), (5, 1), (100, 33)])
+@pytest.mark.parametrize("size, batch_size", [(12, 4), (13, 4), (5, 1)])
 def test_every_row_comes_once_an_epoch(size, batch_size):
     per_epoch = -(-size // batch_size)
     for epoch in (0, 1, 5):

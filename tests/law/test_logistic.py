@@ -19,8 +19,8 @@ import sundman
 from sundman import likelihoods, priors
 
 REFERENCE = json.loads((Path(__file__).parent / "logistic_reference.json").read_text())
-BATCH, CHAINS = 57, 192
-DT, STEPS, DROP, THIN = 2e-3, 6000, 1500, 20
+BATCH, CHAINS = 57, 160
+DT, STEPS, DROP, THIN = 2e-3, 5000, 1200, 20
 G_REF = 2000.0  # near the mean squared norm of a minibatch gradient
 
 SAMPLERS = {
@@ -69,7 +69,7 @@ def test_means_and_sds_are_those_of_nuts(name: str) -> None:
     sd = np.array(REFERENCE["sd"])
     mean = sundman.estimate.mean(draws)
     shift = (mean.value - REFERENCE["mean"]) / sd
-    assert np.all(mean.error < 0.04 * sd)
+    assert np.all(mean.error < 0.05 * sd)
     assert np.all(np.abs(shift) < 0.1), f"means off by {shift.round(3)} posterior sds"
     ratio = np.sqrt(sundman.estimate.variance(draws)) / sd
     assert np.all(np.abs(ratio - 1) < 0.1), f"sds off by the factors {ratio.round(3)}"
