@@ -21,7 +21,7 @@ _ORDER = 3
 _ROUNDS = 8
 
 
-def _mix(value: Array, key: Array, round_: int) -> Array:
+def _mix(value: Array, key: Array, round_: Array) -> Array:
     word, _ = threefry2x32((key[0], key[1]), (value, jnp.full_like(value, round_)), 8)
     return word
 
@@ -33,12 +33,15 @@ def permute(index: Array, key: Array, size: int) -> Array:
     modulus = (jnp.uint32(rows), jnp.uint32(columns))
 
     def feistel(value: Array) -> Array:
-        place = list(jnp.divmod(value, modulus[1]))
-        for round_ in range(_ROUNDS):
-            side = round_ % 2
-            shift = _mix(place[1 - side], key, round_) % modulus[side]
-            place[side] = (place[side] + shift) % modulus[side]
-        return place[0] * modulus[1] + place[1]
+        def two_rounds(n: Array, place: tuple[Array, Array]) -> tuple[Array, Array]:
+            row, column = place
+            row = (row + _mix(column, key, 2 * n) % modulus[0]) % modulus[0]
+            column = (column + _mix(row, key, 2 * n + 1) % modulus[1]) % modulus[1]
+            return row, column
+
+        place = jnp.divmod(value, modulus[1])
+        row, column = lax.fori_loop(jnp.uint32(0), jnp.uint32(_ROUNDS // 2), two_rounds, place)
+        return row * modulus[1] + column
 
     def outside(value: Array) -> Array:
         return jnp.any(value >= size)
