@@ -27,7 +27,7 @@ class Draws:
       settings: the sampler's settings and those of the run.
       has_position: whether ``values`` are positions.
       online: averages of the function given as ``online=``, one per chain: ``weighted`` by
-        time, ``equal`` with equal weights, and their ``weight`` and ``count``.
+        time, ``equal`` with equal weights, and their ``weight`` and ``number``.
     """
 
     values: PyTree

@@ -22,7 +22,7 @@ class Average(NamedTuple):
 
     weight: Array
     weighted: PyTree
-    count: Array
+    number: Array
     equal: PyTree
 
 
@@ -48,10 +48,10 @@ def add(average: Average, value: PyTree, weight: Array, stats: Mapping[str, Arra
     good &= jnp.isfinite(weight)
     weight = jnp.where(good, weight, 0.0)
     total = average.weight + weight
-    count = average.count + good
+    number = average.number + good
     return Average(
         total,
         _toward(average.weighted, value, weight / jnp.maximum(total, 1e-37)),
-        count,
-        _toward(average.equal, value, jnp.where(good, 1.0 / jnp.maximum(count, 1.0), 0.0)),
+        number,
+        _toward(average.equal, value, jnp.where(good, 1.0 / jnp.maximum(number, 1.0), 0.0)),
     )
