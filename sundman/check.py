@@ -13,12 +13,13 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.core import Tracer
 
 PyTree = Any
 
 
 def _known(value: Any) -> bool:
-    return not isinstance(value, jax.core.Tracer)
+    return not isinstance(value, Tracer)
 
 
 def _number(name: str, value: Any) -> None:
@@ -91,20 +92,20 @@ def params(tree: PyTree, what: str = "params") -> None:
 def examples(x: PyTree, y: PyTree) -> int:
     """Arrays x and y must have one row per example, all finite; returns how many."""
     shapes = [[np.shape(leaf) for leaf in jax.tree.leaves(part)] for part in (x, y)]
-    lengths = {shape[0] if shape else None for part in shapes for shape in part}
-    if len(lengths) != 1 or None in lengths or [] in shapes:
+    lengths = {shape[:1] for part in shapes for shape in part}
+    if len(lengths) != 1 or () in lengths or [] in shapes:
         raise ValueError(
             f"x and y must have one row per example: got the shapes {shapes[0]} for x and "
             f"{shapes[1]} for y"
         )
-    if lengths == {0}:
+    if lengths == {(0,)}:
         raise ValueError("data is empty: x and y have no rows")
     for name, part in (("x", x), ("y", y)):
         for leaf in jax.tree.leaves(part):
             if jnp.issubdtype(leaf.dtype, jnp.inexact) and not np.isfinite(leaf).all():
                 row = int(np.argwhere(~np.isfinite(leaf))[0][0])
                 raise ValueError(f"{name} has a value that is not finite, first in row {row}")
-    return lengths.pop()
+    return lengths.pop()[0]
 
 
 def same_structure(grads: PyTree, tree: PyTree) -> None:

@@ -78,6 +78,7 @@ class Minibatch:
     @property
     def data(self) -> Batch:
         """The whole data set."""
+        assert self.posterior.data is not None  # a streamed posterior has Streamed
         return self.posterior.data
 
     def __call__(self, stream: Stream, position: PyTree, data: Batch) -> tuple[Array, PyTree]:
@@ -88,7 +89,8 @@ class Minibatch:
         else:
             choose = random_rows if self.replace else epoch_rows
             rows, mask = choose(stream, size, self.batch_size)
-            batch = Batch(*take_rows((data.x, data.y), rows), mask)
+            x, y = take_rows((data.x, data.y), rows)
+            batch = Batch(x, y, mask)
         return jax.value_and_grad(self.posterior.potential)(position, batch)
 
 

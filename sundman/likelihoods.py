@@ -206,7 +206,7 @@ def heteroscedastic_gaussian() -> Likelihood:
     return Likelihood("heteroscedastic_gaussian", log_prob, predict, check_targets)
 
 
-def as_likelihood(likelihood: Any) -> Likelihood:
+def as_likelihood(likelihood: Likelihood | Callable[[Any, Any], Array]) -> Likelihood:
     """A likelihood; a function (outputs, y) -> log probability per example is wrapped."""
     if isinstance(likelihood, Likelihood):
         return likelihood

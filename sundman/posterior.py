@@ -84,7 +84,7 @@ class Posterior:
         self.temperature = temperature
         if isinstance(data, HostBatches):
             self.host, self.size, self._targets = data, data.size, None
-            self.data = None
+            self.data: Batch | None = None
         else:
             x, y = _pair(data)
             self.host, self.size, self._targets = None, check.examples(x, y), y
@@ -130,6 +130,7 @@ class Posterior:
 
     def _check_model(self, position: PyTree) -> None:
         batch = self.data if self.host is None else Batch(*self.host.peek())
+        assert batch is not None  # there is one of data and host
         x, y = jax.tree.map(lambda leaf: leaf[:2], (batch.x, batch.y))
         outputs = jax.eval_shape(self.apply, model_params(position), x)
         targets = batch.y if self._targets is None else self._targets

@@ -45,10 +45,11 @@ class NormalMixture(NamedTuple):
     def interval(self, level: float = 0.9) -> tuple[np.ndarray, np.ndarray]:
         """The central interval of probability ``level`` at each point."""
         tail = 0.5 * (1.0 - level)
-        return tuple(
+        low, high = (
             metrics.normal_mixture_quantile(self.mean, self.sd, self.weight, q)
             for q in (tail, 1.0 - tail)
         )
+        return low, high
 
 
 def _flat(draws: Draws, weighted: bool) -> tuple[PyTree, np.ndarray]:
@@ -59,7 +60,7 @@ def _flat(draws: Draws, weighted: bool) -> tuple[PyTree, np.ndarray]:
         raise ValueError("every weight is 0: all chains diverged, there is nothing to predict with")
     rows = slice(None) if kept.all() else np.flatnonzero(kept)
     positions = jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:])[rows], draws.position)
-    weight = weight[kept] if weighted else np.ones(np.sum(kept))
+    weight = weight[kept] if weighted else np.ones(np.count_nonzero(kept))
     return positions, (weight / weight.sum()).astype(np.float32)
 
 

@@ -114,6 +114,7 @@ def sundman(
         largest = jnp.finfo(state.time.dtype).max  # an infinite zeta would never be forgotten
         target = jnp.minimum((monitor / omega + delta) * stationary, largest)
         zeta = state.zeta
+        assert zeta is not None  # init gave it
         if zeta_0 is None:
             zeta = jnp.where(state.step == 0, target, zeta)
         zeta_next = zeta + forget * (target - zeta)

@@ -33,7 +33,8 @@ class ThermostatState(NamedTuple):
 def _mean_square(tree: PyTree, dtype) -> Array:
     leaves = jax.tree.leaves(tree)
     size = sum(leaf.size for leaf in leaves)
-    return sum(jnp.sum(jnp.square(leaf.astype(dtype))) for leaf in leaves) / size
+    total = sum(jnp.sum(jnp.square(leaf.astype(dtype))) for leaf in leaves)
+    return jnp.asarray(total / size)
 
 
 def _mean_decay(x: Array) -> Array:
