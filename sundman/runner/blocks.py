@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 
 from sundman.data.host import HostBatches, stacked
+from sundman.gradients import Streamed
 from sundman.runner import loop, online, timed
 
 PyTree = Any
@@ -62,7 +63,9 @@ def by_batches(
     chain: loop.Chain, plan: loop.Plan, *, burn_in: int, draws: int, thin: int, size: int
 ) -> Iterator[tuple[loop.Chain, online.Average | None, loop.Record]]:
     """The same on host batches, which come in pieces of (draws, steps); some have no draw."""
+    assert isinstance(plan.gradient, Streamed)
     host = plan.gradient.posterior.host
+    assert host is not None
     most = _streamed_steps(host)
     if thin <= most:
         pieces = [(n, n * thin) for n in _parts(draws, min(size, most // thin))]
@@ -80,6 +83,7 @@ def by_batches(
         chain, averages, record = loop.block(
             chain, averages, None, batch, plan=plan, draws=length, thin=steps // length
         )
+    assert record is not None  # there is at least one draw
     yield chain, averages, record
 
 

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Mapping
 from typing import Any
 
 import jax
 import numpy as np
-
-from sundman.runner.loop import Record
 
 PyTree = Any
 
@@ -17,9 +16,9 @@ class DivergenceWarning(UserWarning):
     """Some chains left the region where the potential and its gradient are finite."""
 
 
-def first_divergence(record: Record, last: PyTree) -> np.ndarray:
+def first_divergence(stats: Mapping[str, np.ndarray], last: PyTree) -> np.ndarray:
     """Index of each chain's first non-finite draw, the number of draws if only its end is."""
-    finite = np.isfinite(record.stats["potential"]) & np.isfinite(record.stats["grad_norm"])
+    finite = np.isfinite(stats["potential"]) & np.isfinite(stats["grad_norm"])
     draws = finite.shape[1]
     first = np.where(finite.all(axis=1), draws, np.argmin(finite, axis=1))
     ended = np.ones(len(first), bool)

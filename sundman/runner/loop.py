@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import jax
 import jax.numpy as jnp
@@ -48,7 +48,8 @@ def step(chain: Chain, data: PyTree, plan: Plan) -> tuple[Chain, tuple[Array, di
     """One step: the chain after it, and the weight and statistics of the position it left."""
     position, state = chain
     value, grads = plan.gradient(Stream(state.key, state.clock.step), position, data)
-    updates, after = plan.sampler.update(grads, state, position)
+    update = cast(Callable[..., tuple[PyTree, SamplerState]], plan.sampler.update)
+    updates, after = update(grads, state, position)
     clock = after.clock
     stats = {
         "time": state.clock.time,

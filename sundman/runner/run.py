@@ -24,8 +24,8 @@ def _identity(position: PyTree) -> PyTree:
     return position
 
 
-def _gather(records: list[loop.Record]) -> loop.Record:
-    """Blocks joined along the draws, axes (chain, draw, ...)."""
+def _gather(records: list[loop.Record]) -> tuple[PyTree, np.ndarray, dict[str, np.ndarray]]:
+    """Values, weight and statistics, blocks joined along the draws: axes (chain, draw, ...)."""
 
     def join(*parts: np.ndarray) -> np.ndarray:
         whole = parts[0] if len(parts) == 1 else np.concatenate(parts)
@@ -50,6 +50,7 @@ def _count_draws(steps: int | None, thin: int, thin_time: float | None, draws: i
     if draws is not None:
         check.count("draws", draws, least=1)
         return draws
+    assert steps is not None
     check.count("steps", steps, least=1)
     if steps < thin:
         raise ValueError(f"no draw would be kept: steps={steps} is less than thin={thin}")
@@ -135,11 +136,11 @@ def sample(
     del chain, positions
     outputs = list(pieces)
     chain, averages, _ = outputs[-1]
-    record = _gather([jax.tree.map(np.asarray, record) for *_, record in outputs])
+    values, weight, recorded = _gather([jax.tree.map(np.asarray, r) for *_, r in outputs])
     last = jax.tree.map(np.asarray, chain.position)
 
-    diverged = first_divergence(record, last)
-    weight = record.weight
+    recorded = {"dt": weight, **recorded}
+    diverged = first_divergence(recorded, last)
     if (diverged >= 0).any():
         warn_divergence(diverged)
         end = np.where(diverged < 0, kept, diverged)
@@ -147,9 +148,9 @@ def sample(
     run = {"draws": kept, "burn_in": burn_in, "thin": thin, "thin_time": thin_time}
     run |= {"batch_size": batch_size, "weighting": weighting, "chains": chains}
     return Draws(
-        values=record.values,
+        values=values,
         weight=weight,
-        stats={"dt": record.weight, **record.stats},
+        stats=recorded,
         diverged=diverged,
         last=last,
         settings={**sampler.settings, **run},

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 import jax
 import jax.numpy as jnp
 from jax import Array
+from jax.core import Tracer
 
 from sundman import check
-from sundman.gradients import Exact, GradientEstimator, Noisy, minibatch
+from sundman.gradients import Exact, GradientEstimator, Noisy, Potential, minibatch
 from sundman.noise import Stream, fold, key_words
 from sundman.posterior import Batch, Posterior
 from sundman.runner.loop import Chain
-from sundman.samplers import Sampler
+from sundman.samplers import Sampler, SamplerState
 from sundman.targets import Target
 
 PyTree = Any
@@ -38,9 +39,9 @@ def as_gradient(target: Any, batch_size: int | None, replace: bool) -> GradientE
     if isinstance(target, Target):
         return Exact(target.potential)
     if hasattr(target, "data") and callable(target):
-        return target
+        return cast(GradientEstimator, target)
     if callable(target):
-        return Exact(target)
+        return Exact(cast(Potential, target))
     raise TypeError(
         "the first argument of sample must be a potential U(position) -> scalar, one of "
         f"sundman.targets, a sundman.Posterior or a gradient estimator; got {target!r}"
@@ -55,7 +56,7 @@ def settle_temperature(target: Any, sampler: Sampler) -> Sampler:
     stated = target if isinstance(target, Target) else _posterior(target)
     wanted = 1.0 if stated is None else stated.temperature
     has = sampler.temperature
-    if isinstance(has, jax.core.Tracer) or wanted in (1.0, has):
+    if isinstance(has, Tracer) or wanted in (1.0, has):
         return sampler
     if has != 1.0:
         raise ValueError(
@@ -71,6 +72,7 @@ def _value(target: Any) -> tuple[Callable[[PyTree], Array], Callable[[PyTree], P
     if posterior is not None:
         host = posterior.host
         batch = posterior.data if host is None else Batch(*host.peek())
+        assert batch is not None  # there is one of data and host
         few = jax.tree.map(lambda leaf: leaf[:2], Batch(batch.x, batch.y))
         return (
             lambda params: posterior.potential(posterior.position(params), few),
@@ -78,7 +80,8 @@ def _value(target: Any) -> tuple[Callable[[PyTree], Array], Callable[[PyTree], P
         )
     potential = target.potential if isinstance(target, Target | Exact | Noisy) else target
     if hasattr(potential, "data"):
-        estimator, stream = potential, Stream(jnp.zeros(2, jnp.uint32), jnp.uint32(0))
+        estimator = cast(GradientEstimator, potential)
+        stream = Stream(jnp.zeros(2, jnp.uint32), jnp.uint32(0))
         return (
             lambda position: estimator(stream, position, estimator.data)[0],
             lambda position: position,
@@ -153,6 +156,7 @@ def first_positions(target: Any, init: PyTree, chains: int, per_chain: bool | No
 @partial(jax.jit, static_argnames=("sampler", "chains"))
 def start_chains(positions: PyTree, sampler: Sampler, key: Array, chains: int) -> Chain:
     """Chains at their first positions; chain i has the key fold(key, i) however many there are."""
+    init = cast(Callable[..., SamplerState], sampler.init)
     words = key_words(key)
     keys = jax.vmap(lambda i: fold(words, i, _CHAIN))(jnp.arange(chains, dtype=jnp.uint32))
-    return Chain(positions, jax.vmap(sampler.init)(positions, keys))
+    return Chain(positions, jax.vmap(init)(positions, keys))
