@@ -34,19 +34,20 @@ class NormalMixture(NamedTuple):
     @property
     def centre(self) -> np.ndarray:
         """The mean of the mixture at each point."""
-        return np.tensordot(self.weight, self.mean, axes=1) / self.weight.sum()
+        return np.average(self.mean, axis=0, weights=self.weight)
 
     @property
     def spread(self) -> np.ndarray:
         """The standard deviation of the mixture at each point."""
-        second = np.tensordot(self.weight, self.sd**2 + self.mean**2, axes=1) / self.weight.sum()
-        return np.sqrt(np.maximum(second - self.centre**2, 0.0))
+        second = self.sd**2 + (self.mean - self.centre) ** 2
+        return np.sqrt(np.average(second, axis=0, weights=self.weight))
 
     def interval(self, level: float = 0.9) -> tuple[np.ndarray, np.ndarray]:
         """The central interval of probability ``level`` at each point."""
         tail = 0.5 * (1.0 - level)
+        mean, sd = (part.reshape(len(part), -1) for part in (self.mean, self.sd))
         low, high = (
-            metrics.normal_mixture_quantile(self.mean, self.sd, self.weight, q)
+            metrics.normal_mixture_quantile(mean, sd, self.weight, q).reshape(self.mean.shape[1:])
             for q in (tail, 1.0 - tail)
         )
         return low, high

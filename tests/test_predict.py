@@ -88,8 +88,9 @@ def test_a_learned_noise_is_that_of_each_draw():
 
 
 def mixture():
+    rng = np.random.default_rng(18)
     return NormalMixture(
-        RNG.normal(size=(4, 3)) * 2, RNG.uniform(0.2, 1.5, size=(4, 3)), np.array([1, 3, 0.5, 2])
+        rng.normal(size=(4, 3)) * 2, rng.uniform(0.2, 1.5, size=(4, 3)), np.array([1, 3, 0.5, 2])
     )
 
 
@@ -115,6 +116,20 @@ def test_a_mixture_of_one_is_normal():
     low, high = one.interval(0.9)
     wanted = stats.norm([1.0, -2.0], [0.5, 3.0]).interval(0.9)
     np.testing.assert_allclose([low, high], wanted, atol=1e-4)
+
+
+def test_a_column_of_outputs_keeps_its_axis():
+    of = mixture()
+    column = NormalMixture(of.mean[..., None], of.sd[..., None], of.weight)
+    for found, plain in zip(column.interval(0.8), of.interval(0.8), strict=True):
+        np.testing.assert_array_equal(found, plain[:, None])
+    np.testing.assert_array_equal(column.spread, of.spread[:, None])
+
+
+def test_spread_far_from_zero_in_single_precision():
+    mean = np.array([[1e4], [1e4 + 1]], np.float32)
+    of = NormalMixture(mean, np.full((2, 1), 0.5, np.float32), np.ones(2, np.float32))
+    np.testing.assert_allclose(of.spread, np.sqrt(0.5), rtol=1e-4)
 
 
 def test_online_averages_are_the_predictive(key):
