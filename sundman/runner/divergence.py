@@ -18,7 +18,9 @@ class DivergenceWarning(UserWarning):
 
 def first_divergence(stats: Mapping[str, np.ndarray], last: PyTree) -> np.ndarray:
     """Index of each chain's first non-finite draw, the number of draws if only its end is."""
-    finite = np.isfinite(stats["potential"]) & np.isfinite(stats["grad_norm"])
+    finite = np.isfinite(stats["potential"])
+    if "grad_norm" in stats:
+        finite &= np.isfinite(stats["grad_norm"])
     draws = finite.shape[1]
     first = np.where(finite.all(axis=1), draws, np.argmin(finite, axis=1))
     ended = np.ones(len(first), bool)

@@ -17,6 +17,7 @@ from sundman.runner import online
 from sundman.samplers import Sampler, SamplerState
 
 PyTree = Any
+STATS = ("time", "grad_norm", "zeta")
 
 
 class Plan(NamedTuple):
@@ -26,6 +27,7 @@ class Plan(NamedTuple):
     sampler: Sampler
     collect: Callable[[PyTree], PyTree]
     weighting: str = "leaving"
+    stats: tuple[str, ...] = STATS
     online: Callable[[PyTree], PyTree] | None = None
 
 
@@ -51,12 +53,12 @@ def step(chain: Chain, data: PyTree, plan: Plan) -> tuple[Chain, tuple[Array, di
     update = cast(Callable[..., tuple[PyTree, SamplerState]], plan.sampler.update)
     updates, after = update(grads, state, position)
     clock = after.clock
-    stats = {
-        "time": state.clock.time,
-        "potential": value,
-        "grad_norm": optax.tree.norm(grads),
-    }
-    if clock.zeta is not None:
+    stats = {"potential": value}
+    if "time" in plan.stats:
+        stats["time"] = state.clock.time
+    if "grad_norm" in plan.stats:
+        stats["grad_norm"] = optax.tree.norm(grads)
+    if "zeta" in plan.stats and clock.zeta is not None:
         stats["zeta"] = clock.zeta
     if plan.weighting == "leaving":
         weight = clock.dt

@@ -44,7 +44,7 @@ def _toward(mean: PyTree, value: PyTree, share: Array) -> PyTree:
 
 def add(average: Average, value: PyTree, weight: Array, stats: Mapping[str, Array]) -> Average:
     """Take in one value; one with a non-finite potential or gradient counts for nothing."""
-    good = jnp.isfinite(stats["potential"]) & jnp.isfinite(stats["grad_norm"])
+    good = jnp.isfinite(stats["potential"]) & jnp.isfinite(stats.get("grad_norm", 0.0))
     good &= jnp.isfinite(weight)
     weight = jnp.where(good, weight, 0.0)
     total = average.weight + weight

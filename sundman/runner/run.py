@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
@@ -74,6 +74,7 @@ def sample(
     collect: Callable[[PyTree], PyTree] | None = None,
     online: Callable[[PyTree], PyTree] | None = None,
     weighting: str = "leaving",
+    stats: Sequence[str] = loop.STATS,
     per_chain: bool | None = None,
 ) -> Draws:
     """Run ``sampler`` on ``target`` and return weighted draws.
@@ -102,11 +103,16 @@ def sample(
         ``draws.online``.
       weighting: ``"leaving"`` weights a position with the dt of the step that leaves it,
         ``"arriving"`` with that of the step that led to it, ``"equal"`` not at all.
+      stats: what to record with each draw besides its weight, dt and potential: ``"time"``,
+        ``"grad_norm"``, ``"zeta"``. Recording all of them every step costs a tiny target as much
+        as the step.
       per_chain: whether ``init`` has one position per chain, to overrule that reading.
     """
     check.count("chains", chains, least=1)
     check.count("burn_in", burn_in, least=0)
     check.choice("weighting", weighting, ("leaving", "arriving", "equal"))
+    for name in stats:
+        check.choice("stats", name, loop.STATS)
     if not isinstance(sampler, Sampler):
         raise TypeError(
             f"sampler must be a sundman sampler, such as sundman.sgld(1e-3); got {sampler!r}"
@@ -124,7 +130,7 @@ def sample(
     positions = start.first_positions(target, init, chains, per_chain)
     chain = start.start_chains(positions, sampler, key, chains)
     weighting = weighting if thin_time is None else "equal"
-    plan = loop.Plan(gradient, sampler, collect or _identity, weighting, online)
+    plan = loop.Plan(gradient, sampler, collect or _identity, weighting, tuple(stats), online)
     size = blocks.draws_per_block(chain, plan.collect, chains, kept)
     if thin_time is None:
         by = blocks.by_batches if isinstance(gradient, Streamed) else blocks.by_steps
