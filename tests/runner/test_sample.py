@@ -35,6 +35,15 @@ def test_shapes_weights_and_stats(key):
     assert "chains=4" in repr(draws)
 
 
+def test_statistics_can_be_left_out(key):
+    full, bare = (
+        sundman.sample(bowl, SA, init=jnp.ones(2), key=key, steps=5, **chosen)
+        for chosen in ({}, {"stats": ()})
+    )
+    assert set(bare.stats) == {"dt", "potential"}
+    np.testing.assert_allclose(bare.position, full.position, rtol=1e-5)
+
+
 def test_first_draw_is_the_start_and_weights_add_up_to_time(key):
     draws = sundman.sample(bowl, SA, init=jnp.ones(2), key=key, steps=50)
     np.testing.assert_array_equal(draws.position[0, 0], 1.0)
@@ -186,6 +195,7 @@ def test_noisy_gradient_is_fresh_each_step_and_chain(key):
         ({"thin": 100}, ValueError, "no draw"),
         ({"burn_in": -1}, ValueError, "burn_in=-1"),
         ({"chains": 0}, ValueError, "chains=0"),
+        ({"stats": ("temperature",)}, ValueError, "stats='temperature'"),
         ({"weighting": "heavy"}, ValueError, "weighting='heavy'"),
         ({"sampler": optax.sgd(0.1)}, TypeError, "sundman sampler"),
         ({"key": 3}, TypeError, "random key"),
