@@ -21,8 +21,8 @@ class Draws:
       weight: dt of the step that leaves the position; 0 from where a chain diverged.
       stats: per draw ``dt``, ``time``, ``potential``, ``grad_norm`` and, with an adaptive
         clock, ``zeta``.
-      diverged: for each chain the index of its first draw with a non-finite potential or
-        gradient, or -1.
+      diverged: for each chain the index of the draw from where it ran away to a non-finite
+        potential or gradient, or -1.
       last: the final position of each chain.
       settings: the sampler's settings and those of the run.
       has_position: whether ``values`` are positions.

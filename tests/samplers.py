@@ -18,7 +18,6 @@ class Row(NamedTuple):
     build: Callable[[float, float, float], sundman.Sampler]
     adaptive: bool = False
     kinetic: bool = False
-    order: int = 1
 
 
 def _clock(h: float, g_ref: float, a: float = 0.01) -> dict:
@@ -37,17 +36,17 @@ SAMPLERS: dict[str, Row] = {
     "sgld": Row(lambda h, T, g: sundman.sgld(h, T)),
     "sgld_three_point": Row(lambda h, T, g: sundman.sgld(h, T, noise="three_point")),
     "sa_sgld": Row(lambda h, T, g: sundman.sa_sgld(h, temperature=T, **_clock(h, g)), True),
-    "lm": Row(lambda h, T, g: sundman.lm(h, T), order=2),
+    "lm": Row(lambda h, T, g: sundman.lm(h, T)),
     "sa_lm": Row(lambda h, T, g: sundman.sa_lm(h, temperature=T, **_clock(h, g)), True),
     "sghmc": Row(lambda h, T, g: sundman.sghmc(h, T, gamma=2.0), kinetic=True),
     "sa_sghmc": Row(
         lambda h, T, g: sundman.sa_sghmc(h, temperature=T, gamma=2.0, **_clock(h, g)), True, True
     ),
-    "baoab": Row(lambda h, T, g: sundman.baoab(h, T, gamma=2.0), kinetic=True, order=2),
+    "baoab": Row(lambda h, T, g: sundman.baoab(h, T, gamma=2.0), kinetic=True),
     "samadams": Row(
         lambda h, T, g: sundman.samadams(h, temperature=T, gamma=2.0, **_clock(h, g)), True, True
     ),
-    "sgnht": Row(lambda h, T, g: sundman.sgnht(h, T, gamma=2.0), kinetic=True, order=2),
+    "sgnht": Row(lambda h, T, g: sundman.sgnht(h, T, gamma=2.0), kinetic=True),
     "sa_sgnht": Row(
         lambda h, T, g: sundman.sa_sgnht(h, temperature=T, gamma=2.0, **_clock(h, g)), True, True
     ),

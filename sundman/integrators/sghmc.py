@@ -1,13 +1,14 @@
 """SGHMC: stochastic gradient Langevin with momentum and friction.
 
-    p     <- c (p - dt G) + sqrt((1 - c^2) T - c^2 dt^2 sigma^2) eps,    c = exp(-gamma dt)
+    p     <- c p - sqrt(c) dt G + sqrt((1 - c^2) T - c dt^2 sigma^2) eps,    c = exp(-gamma dt)
     theta <- theta + dt p
 
 Chen, Fox, Guestrin (2014), "Stochastic gradient Hamiltonian Monte Carlo", with the friction
-and its noise solved exactly over the step instead of by Euler. ``sigma`` is the estimate of the
-gradient noise's standard deviation in each coordinate (their B-hat is dt sigma^2 / 2): the heat
-that noise brings is taken out of the injected noise, as far as there is any. At T = 0 it is
-gradient descent with momentum exp(-gamma dt).
+and its noise solved exactly, half before and half after the kick, instead of by Euler: that
+takes away a bias gamma dt / 2 of the positions. ``sigma`` is the estimate of the gradient
+noise's standard deviation in each coordinate (their B-hat is dt sigma^2 / 2): the heat that noise
+brings is taken out of the injected noise, as far as there is any. At T = 0 it is gradient
+descent with momentum exp(-gamma dt).
 """
 
 from __future__ import annotations
@@ -44,8 +45,9 @@ def sghmc(
 
         def kick(h, grad, momentum, eps):
             keep = jnp.exp(-gamma * h)
-            variance = -jnp.expm1(-2.0 * gamma * h) * temperature - (keep * h * sigma) ** 2
-            return keep * (momentum - h * grad) + jnp.sqrt(jnp.maximum(variance, 0.0)) * eps
+            variance = -jnp.expm1(-2.0 * gamma * h) * temperature - keep * (h * sigma) ** 2
+            kicked = keep * momentum - jnp.sqrt(keep) * h * grad
+            return kicked + jnp.sqrt(jnp.maximum(variance, 0.0)) * eps
 
         momentum = jax.tree.map(kick, steps, grads, state, draw(stream, params))
         updates = jax.tree.map(lambda h, p: h * p, steps, momentum)

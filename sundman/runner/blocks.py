@@ -7,6 +7,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from sundman.data.host import HostBatches, stacked
 from sundman.gradients import Streamed
@@ -98,3 +99,13 @@ def by_time(
     for count in _parts(draws, size):
         state, averages, record = timed.block(state, averages, length, data, plan=plan, draws=count)
         yield state.chain, averages, record
+
+
+def trusted(averages: online.Average, good: np.ndarray) -> online.Average:
+    """Averages on the host, NaN for the chains that ran away: their last draws rule the average."""
+
+    def of_good_chains(leaf: Any) -> np.ndarray:
+        host = np.asarray(leaf)
+        return np.where(good.reshape(-1, *[1] * (host.ndim - 1)), host, np.nan)
+
+    return jax.tree.map(of_good_chains, averages)

@@ -161,5 +161,5 @@ def sample(
         last=last,
         settings={**sampler.settings, **run},
         has_position=collect is None,
-        online=None if averages is None else jax.tree.map(np.asarray, averages),
+        online=None if averages is None else blocks.trusted(averages, diverged < 0),
     )

@@ -37,12 +37,13 @@ def leimkuhler_matthews(h: float, precision: float, T: float, sigma: float = 0.0
 def sghmc(
     h: float, precision: float, T: float, sigma: float = 0.0, *, gamma: float, known: float = 0.0
 ) -> float:
-    """State (x, p): p <- c (p - h G) + scale eps, then x <- x + h p."""
+    """State (x, p): p <- c p - sqrt(c) h G + scale eps, then x <- x + h p."""
     c = math.exp(-gamma * h)
-    scale = math.sqrt((1 - c * c) * T - (c * h * known) ** 2)
-    kick = np.array([[1, 0], [-c * h * precision, c]])
+    scale = math.sqrt((1 - c * c) * T - c * (h * known) ** 2)
+    force = math.sqrt(c) * h
+    kick = np.array([[1, 0], [-force * precision, c]])
     drift = np.array([[1, h], [0, 1]])
-    return _position_variance(drift @ kick, drift @ np.array([[0, 0], [scale, -c * h * sigma]]))
+    return _position_variance(drift @ kick, drift @ np.array([[0, 0], [scale, -force * sigma]]))
 
 
 def baoab(

@@ -17,6 +17,7 @@ from __future__ import annotations
 import dataclasses
 import math
 
+import linear
 import numpy as np
 import pytest
 from battery import Expected, Floats, average, check_law, relative_bias, run
@@ -122,3 +123,8 @@ def test_fixed_leimkuhler_matthews_is_second_order() -> None:
         check_law(draws, {"ripple": Expected(exact_leimkuhler_matthews(h))})
         biases.append(average(draws, "ripple").value - truth)
     assert 1.6 < slope(steps, biases) < 2.4
+
+
+def test_sghmc_is_second_order_on_a_gaussian():
+    biases = [linear.sghmc(h, 1.0, 1.0, gamma=2.0) - 1.0 for h in (0.2, 0.1, 0.05)]
+    assert slope([0.2, 0.1, 0.05], biases) == pytest.approx(2.0, abs=0.1)
