@@ -37,7 +37,8 @@ def test_rhat_weighs_the_draws():
     x[1] *= 3.0
     weight = np.ones_like(x)
     weight[1] = 3.0 * np.exp(-0.5 * x[1] ** 2 * (1 - 1 / 9))
-    assert estimate.split_rhat(make(x**2)) > 1.2
+    # W = (2 + 162) / 2, B = 64 / 3 for means 1, 1, 9, 9
+    assert estimate.split_rhat(make(x**2)) == pytest.approx(np.sqrt(1 + 64 / 246), abs=0.02)
     assert estimate.split_rhat(make(x**2, weight)) == pytest.approx(1.0, abs=0.03)
 
 
