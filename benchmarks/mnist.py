@@ -89,6 +89,7 @@ def main() -> None:
     parser.add_argument("--thin", type=int, default=100)
     parser.add_argument("--batch", type=int, default=100)
     parser.add_argument("--seeds", type=int, default=1)
+    parser.add_argument("--priors", nargs="*", choices=PRIORS, default=list(PRIORS))
     parser.add_argument("--data", default=None)
     parser.add_argument("--output", type=Path, default=None)
     options = parser.parse_args()
@@ -99,7 +100,8 @@ def main() -> None:
     data = sundman.data.mnist(options.data)
 
     for seed in range(options.seeds):
-        for name, (prior, dtau) in PRIORS.items():
+        for name in options.priors:
+            prior, dtau = PRIORS[name]
 
             def adaptive(posterior, dtau=dtau):
                 return sundman.sa_sgld(
