@@ -1,4 +1,4 @@
-"""Figures: weighted draws over the exact contours of a target. Needs matplotlib.
+"""Figures: draws over the exact contours of a target, reliability diagrams. Needs matplotlib.
 
     with sundman.plot.style():
         figure, ax = plt.subplots()
@@ -23,7 +23,7 @@ from matplotlib.axes import Axes
 from matplotlib.collections import PathCollection
 from matplotlib.colors import Colormap, ListedColormap, Normalize
 
-from sundman import check
+from sundman import check, metrics
 from sundman.draws import Draws
 from sundman.targets import Target
 
@@ -101,3 +101,21 @@ def points(
     shade = np.asarray(draws.stats[color]).reshape(weight.size, -1).mean(axis=1)[picked]
     settings = {"s": 2.0, "linewidths": 0, "cmap": colors(), "rasterized": True, **drawing}
     return ax.scatter(position[picked, 0], position[picked, 1], c=shade, norm=norm, **settings)
+
+
+def reliability(
+    ax: Axes, probabilities: Any, labels: Any, *, bins: int = 15, label: str | None = None
+) -> None:
+    """Accuracy against confidence, bin by bin, with two standard errors; the diagonal is ideal.
+
+    The area of a marker is in proportion to the points in its bin.
+    """
+    found = metrics.reliability(probabilities, labels, bins=bins)
+    held = found.fraction > 0
+    confidence, accuracy, fraction = (part[held] for part in found)
+    number = fraction * len(np.asarray(labels))
+    error = 2.0 * np.sqrt(accuracy * (1.0 - accuracy) / number)
+    ax.plot([0, 1], [0, 1], color="0.6", linewidth=0.8, linestyle="--", zorder=0)
+    drawn = ax.errorbar(confidence, accuracy, error, linewidth=1.0, capsize=2.0, label=label)
+    ax.scatter(confidence, accuracy, s=10.0 + 150.0 * fraction, color=drawn.lines[0].get_color())
+    ax.set(xlim=(0, 1), ylim=(0, 1.02), xlabel="confidence", ylabel="accuracy")

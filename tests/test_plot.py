@@ -1,0 +1,59 @@
+import matplotlib as mpl
+import numpy as np
+import pytest
+
+mpl.use("Agg")
+import matplotlib.pyplot as plt
+
+import sundman
+import sundman.plot
+from sundman import targets
+
+
+@pytest.fixture
+def ax():
+    with sundman.plot.style():
+        figure, axes = plt.subplots()
+        yield axes
+        plt.close(figure)
+
+
+def test_contours_take_the_window_of_the_target(ax):
+    star = targets.star()
+    sundman.plot.contours(ax, star)
+    assert ax.get_xlim() == star.window[0]
+    assert len(ax.collections) == 1
+    with pytest.raises(ValueError, match="no plane"):
+        sundman.plot.contours(ax, targets.quartic())
+
+
+def test_points_are_picked_by_weight_and_never_without(ax, key):
+    star = targets.star()
+    draws = sundman.sample(star, sundman.sgld(1e-4), key=key, chains=2, steps=50)
+    only_first = np.where(np.arange(2)[:, None] == 0, draws.weight, 0.0)
+    chosen = sundman.plot.points(
+        ax, sundman.Draws(**{**vars(draws), "weight": only_first}), count=500
+    )
+    drawn = {tuple(point) for point in np.asarray(chosen.get_offsets(), np.float32)}
+    assert drawn == {tuple(point) for point in draws.position[0]}
+    with pytest.raises(ValueError, match="color='temperature'"):
+        sundman.plot.points(ax, draws, color="temperature")
+
+
+def test_reliability_diagram_shows_the_bins(ax):
+    rng = np.random.default_rng(0)
+    confidence = rng.uniform(0.5, 1.0, 2000)
+    probabilities = np.stack([confidence, 1 - confidence], axis=1)
+    labels = (rng.uniform(size=2000) > confidence).astype(int)
+    sundman.plot.reliability(ax, probabilities, labels, bins=10, label="calibrated")
+    shown = np.asarray(ax.collections[-1].get_offsets())
+    found = sundman.metrics.reliability(probabilities, labels, bins=10)
+    held = found.fraction > 0
+    np.testing.assert_allclose(shown[:, 0], found.confidence[held])
+    np.testing.assert_allclose(shown[:, 1], found.accuracy[held])
+    assert np.abs(shown[:, 0] - shown[:, 1]).max() < 0.1
+
+
+def test_colors_rise_in_lightness():
+    rgb = sundman.plot.colors()(np.linspace(0, 1, 20))[:, :3]
+    assert (np.diff(rgb @ [0.299, 0.587, 0.114]) > 0).all()
