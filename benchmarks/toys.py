@@ -67,7 +67,7 @@ class Goal(NamedTuple):
 
 GOALS = (
     Goal("blackjax sgld, key split in the loop", "sa_sgld", least=20.0),
-    Goal("blackjax sgld, keys split before", "sa_sgld", least=2.5),
+    Goal("blackjax sgld, keys split before", "sa_sgld", least=20.0),
     Goal("sa_sgld", "sgld", most=1.3),
     Goal(f"sa_sgld, {CHAINS} chains", "sa_sgld", most=0.25),
 )
