@@ -1,0 +1,103 @@
+"""The summary of a block, and what watching costs."""
+
+import io
+import time
+
+import numpy as np
+import pytest
+from rich.console import Console
+
+from sundman.runner.log import JsonLines
+from sundman.runner.progress import Progress
+from sundman.runner.report import BlockReport, summarise
+
+TOY_STEP = 62e-9  # seconds per draw and chain of the fastest runs
+
+
+def test_small_blocks_are_summarised_exactly():
+    values = np.array([[1.0, 2.0, 6.0], [3.0, 4.0, 8.0]], np.float32)
+    found = summarise({"dt": values}, np.array([True, True]))
+    assert found == {"dt": (4.0, 1.0, 8.0)}
+
+
+def test_lost_chains_and_values_that_are_not_finite_are_left_out():
+    values = np.array([[1.0, np.inf, 3.0], [np.nan, 50.0, 60.0], [9.0, 9.0, 9.0]])
+    by_chain = summarise({"potential": values}, np.array([True, False, True]))
+    assert by_chain["potential"] == ((1 + 3 + 27) / 5, 1.0, 9.0)
+    alive = np.array([[True] * 3, [True] * 3, [True, False, False]])
+    by_draw = summarise({"potential": values}, alive)
+    assert by_draw["potential"] == ((1 + 3 + 50 + 60 + 9) / 5, 1.0, 60.0)
+
+
+def test_nothing_left_is_nan():
+    found = summarise({"dt": np.ones((2, 3))}, np.array([False, False]))
+    assert np.isnan(found["dt"]).all()
+
+
+def test_known_statistics_only_and_the_virial_is_a_temperature():
+    one = np.ones((1, 2))
+    names = ("dt", "time", "virial", "kinetic_temperature", "zeta", "grad_norm", "potential")
+    found = summarise({name: one for name in names}, np.array([True]))
+    expected = {"dt", "temperature", "kinetic_temperature", "zeta", "grad_norm", "potential"}
+    assert set(found) == expected
+
+
+@pytest.mark.parametrize("shape", [(1, 100_000), (1000, 300), (30_000, 3), (2047, 5), (2049, 1)])
+def test_a_large_block_is_sampled_evenly(shape):
+    chains, draws = shape
+    ramps = {
+        "dt": np.broadcast_to(np.linspace(0, 1, draws), shape),
+        "zeta": np.broadcast_to(np.linspace(0, 1, chains)[:, None], shape),
+    }
+    found = summarise(ramps, np.ones(chains, bool))
+    if draws >= 300:
+        assert found["dt"].mean == pytest.approx(0.5, abs=0.26)
+        assert found["dt"].high == 1.0
+    if chains >= 1000:
+        assert found["zeta"].mean == pytest.approx(0.5, abs=0.01)
+        assert (found["zeta"].low, found["zeta"].high) == pytest.approx((0.0, 1.0), abs=0.01)
+
+
+def test_the_mean_of_a_long_chain_is_close():
+    values = np.random.default_rng(0).normal(3.0, 1.0, (1, 200_000))
+    found = summarise({"potential": values}, np.ones((1, 200_000), bool))["potential"]
+    assert found.mean == pytest.approx(3.0, abs=5 / 2000**0.5)
+    assert found.low < 1.0
+    assert found.high > 5.0
+
+
+def test_shapes_that_do_not_fit_are_refused():
+    with pytest.raises(ValueError, match=r"stats\['dt'\].*\(2, 3\) and \(3,\)"):
+        summarise({"dt": np.ones((2, 3))}, np.ones(3, bool))
+
+
+@pytest.mark.parametrize("shape", [(1, 2_000_000), (1000, 2000)])
+def test_watching_costs_less_than_a_hundredth(shape, tmp_path):
+    chains, draws = shape
+    names = ("dt", "zeta", "potential", "grad_norm", "virial", "kinetic_temperature")
+    one = np.random.default_rng(0).random((draws, chains), np.float32)
+    stats = {name: (one + k).T for k, name in enumerate(names)}  # as blocks are recorded
+    alive = np.ones(shape, bool)
+    takes = TOY_STEP * chains * draws
+    number = 20
+
+    def cost_per_block() -> float:
+        console = Console(file=io.StringIO(), force_terminal=True, width=80)
+        watchers = (Progress(console), JsonLines(tmp_path / "log.jsonl"))
+        for watcher in watchers:
+            watcher.start({"temperature": 1.0})
+        begin = time.perf_counter()
+        for i in range(1, number + 1):
+            found = summarise(stats, alive)
+            done, total = i * draws, number * draws
+            report = BlockReport(
+                "sampling", i, done, total, done, total, chains, 0, i * takes, found
+            )
+            for watcher in watchers:
+                watcher.block(report)
+        end = time.perf_counter()
+        for watcher in watchers:
+            watcher.close(True)
+        return (end - begin) / number
+
+    assert min(cost_per_block() for _ in range(8)) < 0.01 * takes
