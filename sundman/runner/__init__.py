@@ -1,6 +1,6 @@
-"""The runner: chains, blocks, thinning."""
+"""The runner: chains, blocks, thinning, guards."""
 
-from sundman.runner.divergence import DivergenceWarning
+from sundman.runner.divergence import DivergenceError, DivergenceWarning
 from sundman.runner.run import sample
 
-__all__ = ["DivergenceWarning", "sample"]
+__all__ = ["DivergenceError", "DivergenceWarning", "sample"]

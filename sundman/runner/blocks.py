@@ -1,52 +1,67 @@
-"""A run in blocks: how many draws each compiled call makes, and what it is fed with."""
+"""How a run is cut into pieces: about a second each, the same ones whenever it is run.
+
+The size follows from counted operations, not from a clock, so that a run repeats exactly.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from functools import lru_cache
 from typing import Any
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 
-from sundman.data.host import HostBatches, stacked
-from sundman.gradients import Streamed
-from sundman.runner import loop, online, timed
+from sundman.runner import loop, online
+from sundman.runner.engine import Piece
 
 PyTree = Any
-_BLOCK_BYTES = 64 * 2**20
-_STREAMED_STEPS = 64
+MEMORY = 64 * 2**20
+_OPERATIONS = 1e10
+_LEAST_PER_STEP = 1e3
 
 
-def draws_per_block(chain: loop.Chain, collect: Callable, chains: int, draws: int) -> int:
-    """As many draws as fit the block's memory, preferring a divisor of the total."""
-    one = jax.eval_shape(lambda c: collect(jax.tree.map(lambda leaf: leaf[0], c)), chain.position)
-    size = sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(one)) + 6 * 4
-    most = max(1, min(draws, _BLOCK_BYTES // (size * chains)))
-    return next((n for n in range(most, most // 2, -1) if draws % n == 0), most)
+def operations_per_step(chain: loop.Chain, plan: loop.Plan, data: PyTree) -> float:
+    """Floating-point operations of one step of all chains, as the compiler counts them."""
+    leaves, structure = jax.tree.flatten((chain, data))
+    return _operations(plan, structure, tuple(jax.typeof(leaf) for leaf in leaves))
 
 
-def _begin_online(chain: loop.Chain, plan: loop.Plan) -> online.Average | None:
-    if plan.online is None:
-        return None
-    value = jax.eval_shape(jax.vmap(plan.online), chain.position)
-    one = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape[1:], leaf.dtype), value)
-    chains = len(chain.state.key)
-    return jax.tree.map(lambda leaf: jnp.repeat(leaf[None], chains, axis=0), online.begin(one))
+@lru_cache(maxsize=256)
+def _operations(plan: loop.Plan, structure: Any, shapes: tuple) -> float:
+    chain, data = jax.tree.unflatten(
+        structure, [jax.ShapeDtypeStruct(leaf.shape, leaf.dtype) for leaf in shapes]
+    )
+    step = jax.jit(lambda c, d: loop.each_chain(lambda one: loop.step(one, d, plan)[0], c))
+    counted = step.lower(chain, data).cost_analysis()
+    flops = counted.get("flops", 0.0) if isinstance(counted, dict) else 0.0
+    return max(float(flops), _LEAST_PER_STEP)
 
 
-def by_steps(
-    chain: loop.Chain, plan: loop.Plan, *, burn_in: int, draws: int, thin: int, size: int
-) -> Iterator[tuple[loop.Chain, online.Average | None, loop.Record]]:
-    """Blocks of draws ``thin`` steps apart, after ``burn_in`` steps."""
-    averages, data = _begin_online(chain, plan), plan.gradient.data
-    if burn_in:
-        chain = loop.advance(chain, jnp.uint32(burn_in), data, plan=plan)
-    for length in _parts(draws, size):
-        chain, averages, record = loop.block(
-            chain, averages, data, None, plan=plan, draws=length, thin=thin
-        )
-        yield chain, averages, record
+def bytes_per_draw(chain: loop.Chain, plan: loop.Plan) -> int:
+    """What a draw of all chains takes in memory."""
+    kept = jax.eval_shape(jax.vmap(plan.collect), chain.position)
+    size = sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(kept))
+    return size + 4 * (2 + len(plan.stats)) * len(chain.state.key)
+
+
+def sizes(
+    chain: loop.Chain, plan: loop.Plan, thin: int, data: PyTree, at_once: int | None
+) -> Piece:
+    """The draws of a block and the steps of a piece of burn-in.
+
+    ``at_once`` is the number of host batches handed over at a time, if data are streamed.
+    """
+    steps = max(1, int(_OPERATIONS / operations_per_step(chain, plan, data)))
+    if at_once is not None:
+        steps = at_once
+    draws = max(1, min(steps // thin, MEMORY // bytes_per_draw(chain, plan)))
+    return Piece(draws, steps)
+
+
+def pieces(burn_in: int, draws: int, thin: int, size: Piece) -> list[Piece]:
+    """The whole run: burn-in first, then draws."""
+    burn = [Piece(0, steps) for steps in _parts(burn_in, size.steps)]
+    return burn + [Piece(count, count * thin) for count in _parts(draws, size.draws)]
 
 
 def _parts(total: int, most: int) -> list[int]:
@@ -54,58 +69,11 @@ def _parts(total: int, most: int) -> list[int]:
     return [min(most, total - begin) for begin in range(0, total, most)]
 
 
-def _streamed_steps(host: HostBatches) -> int:
-    """How many batches to hand over at a time."""
-    size = sum(leaf.nbytes for leaf in jax.tree.leaves(host.peek()))
-    return max(1, min(_STREAMED_STEPS, _BLOCK_BYTES // size))
-
-
-def by_batches(
-    chain: loop.Chain, plan: loop.Plan, *, burn_in: int, draws: int, thin: int, size: int
-) -> Iterator[tuple[loop.Chain, online.Average | None, loop.Record]]:
-    """The same on host batches, which come in pieces of (draws, steps); some have no draw."""
-    assert isinstance(plan.gradient, Streamed)
-    host = plan.gradient.posterior.host
-    assert host is not None
-    most = _streamed_steps(host)
-    if thin <= most:
-        pieces = [(n, n * thin) for n in _parts(draws, min(size, most // thin))]
-    else:
-        pieces = [(1, 1), *((0, n) for n in _parts(thin - 1, most))] * draws
-    pieces = [(0, n) for n in _parts(burn_in, most)] + pieces
-    averages, record = _begin_online(chain, plan), None
-    batches = stacked(host.endless(), (steps for _, steps in pieces))
-    for (length, steps), batch in zip(pieces, batches, strict=True):
-        if length == 0:
-            chain = loop.advance_streamed(chain, batch, plan=plan)
-            continue
-        if record is not None:
-            yield chain, averages, record
-        chain, averages, record = loop.block(
-            chain, averages, None, batch, plan=plan, draws=length, thin=steps // length
-        )
-    assert record is not None  # there is at least one draw
-    yield chain, averages, record
-
-
-def by_time(
-    chain: loop.Chain, plan: loop.Plan, *, burn_in: int, draws: int, interval: float, size: int
-) -> Iterator[tuple[loop.Chain, online.Average | None, loop.Record]]:
-    """Blocks of draws ``interval`` of physical time apart, after ``burn_in`` steps."""
-    averages, data, length = _begin_online(chain, plan), plan.gradient.data, jnp.float32(interval)
-    if burn_in:
-        chain = loop.advance(chain, jnp.uint32(burn_in), data, plan=plan)
-    state = timed.begin(chain, length, data, plan=plan)
-    for count in _parts(draws, size):
-        state, averages, record = timed.block(state, averages, length, data, plan=plan, draws=count)
-        yield state.chain, averages, record
-
-
-def trusted(averages: online.Average, good: np.ndarray) -> online.Average:
-    """Averages on the host, NaN for the chains that ran away: their last draws rule the average."""
-
-    def of_good_chains(leaf: Any) -> np.ndarray:
-        host = np.asarray(leaf)
-        return np.where(good.reshape(-1, *[1] * (host.ndim - 1)), host, np.nan)
-
-    return jax.tree.map(of_good_chains, averages)
+def begin_online(chain: loop.Chain, plan: loop.Plan) -> online.Average | None:
+    """Averages of every chain before the first draw, if any are asked for."""
+    if plan.online is None:
+        return None
+    value = jax.eval_shape(jax.vmap(plan.online), chain.position)
+    one = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape[1:], leaf.dtype), value)
+    chains = len(chain.state.key)
+    return jax.tree.map(lambda leaf: jnp.repeat(leaf[None], chains, axis=0), online.begin(one))

@@ -1,62 +1,58 @@
-"""Chains that left the region where the potential and its gradient are finite."""
+"""What to say about chains that ran away."""
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-import jax
 import numpy as np
 
-PyTree = Any
-_FEW = 20
+from sundman.runner.guard import Loss, Losses
 
 
 class DivergenceWarning(UserWarning):
     """Some chains left the region where the potential and its gradient are finite."""
 
 
-def _onset(potential: np.ndarray) -> int:
-    """Where a chain that ends non-finite began to run away: after its last ordinary draw.
-
-    The last finite draws of a diverging chain are astronomically far out and would rule every
-    average. Ordinary is up to ten times as far above the median as the 99th percentile is.
-    """
-    if len(potential) < _FEW:
-        return 0
-    middle, high = np.quantile(potential, (0.5, 0.99), method="lower")
-    ordinary = np.flatnonzero(potential <= middle + 10.0 * (high - middle))
-    return int(ordinary[-1]) + 1
+class DivergenceError(RuntimeError):
+    """A chain ran away, and ``on_divergence="raise"`` asked to stop there."""
 
 
-def first_divergence(stats: Mapping[str, np.ndarray], last: PyTree) -> np.ndarray:
-    """Index of the first draw that counts for nothing, for each chain; -1 for a good one.
-
-    The number of draws if only the end of the chain is lost.
-    """
-    finite = np.isfinite(stats["potential"])
-    if "grad_norm" in stats:
-        finite &= np.isfinite(stats["grad_norm"])
-    chains, draws = finite.shape
-    good = finite.all(axis=1)
-    for leaf in jax.tree.leaves(last):
-        good &= np.isfinite(np.asarray(leaf).reshape(chains, -1)).all(axis=1)
-    first = np.full(chains, -1)
-    for chain in np.flatnonzero(~good):
-        end = draws if finite[chain].all() else int(np.argmin(finite[chain]))
-        first[chain] = _onset(np.asarray(stats["potential"][chain, :end], np.float64))
-    return first
+def _advice(settings: Mapping[str, Any]) -> str:
+    if settings.get("clock") != "sundman":
+        now = f", now h={settings['h']:g}" if isinstance(settings.get("h"), float | int) else ""
+        return f"Use a smaller step (h{now}), or an adaptive clock such as that of sa_sgld."
+    advice = (
+        f"Use a smaller step (dtau, now {settings['dtau']:g}), or a smaller lower bound m of psi "
+        f"(now {settings['m']:g})"
+    )
+    if settings.get("lag") == "full":
+        return f'{advice}, or lag="guarded", which reacts at once when the gradient jumps.'
+    return f"{advice}."
 
 
-def warn_divergence(diverged: np.ndarray) -> None:
-    """Say how many chains were lost, which first, and what to change."""
-    lost = np.flatnonzero(diverged >= 0)
-    first = lost[np.argmin(diverged[lost])]
-    warnings.warn(
-        f"{len(lost)} of {len(diverged)} chains diverged: the potential or its gradient is not "
-        f"finite; chain {first} first, by draw {int(diverged[first])}. Their draws from there on "
-        "have weight 0. Use a smaller step (h or dtau), or a clock with a smaller lower bound m.",
-        DivergenceWarning,
-        stacklevel=3,
+def describe(loss: Loss, settings: Mapping[str, Any]) -> str:
+    """Which chain, which step, what it was like there, and what to change."""
+    where = f"chain {loss.chain} ran away at step {loss.step:,}"
+    if not loss.last:
+        return f"{where}, in the burn-in. {_advice(settings)}"
+    names = {"dt": "dt", "grad_norm": "|grad U|", "potential": "U"}
+    seen = ", ".join(f"{text}={loss.last[k]:.3g}" for k, text in names.items() if k in loss.last)
+    return f"{where} (from draw {loss.draw:,} on; last good draw: {seen}). {_advice(settings)}"
+
+
+def summary(losses: Losses, first: Sequence[Loss], settings: Mapping[str, Any]) -> str | None:
+    """What to warn of when a run ends; None if no chain was lost."""
+    lost = np.flatnonzero(losses.times > 0)
+    if not len(lost):
+        return None
+    earliest = lost[np.argmin(losses.step[lost])]
+    told = next((loss for loss in first if loss.chain == earliest), None)
+    if told is None:  # lost before this process took over
+        told = Loss(int(earliest), int(losses.step[earliest]), int(losses.draw[earliest]), {})
+    kept = "They were put back and went on" if not losses.frozen.any() else "They stay there"
+    return (
+        f"{len(lost)} of {len(losses.times)} chains diverged: the potential or its gradient is "
+        f"not finite or out of proportion; first {describe(told, settings)} {kept}; their draws "
+        "from there on have weight 0."
     )

@@ -1,4 +1,4 @@
-"""The compiled loop: one ``lax.scan`` per block of draws, chains as the leading axis."""
+"""The compiled loop: one call per block of draws, chains as the leading axis."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from jax import Array, lax
 
 from sundman.gradients import GradientEstimator
 from sundman.noise import Stream
-from sundman.runner import online
+from sundman.runner import health, online
 from sundman.samplers import Sampler, SamplerState
 
 PyTree = Any
-STATS = ("time", "grad_norm", "zeta")
+STATS = ("time", "grad_norm", "zeta", "virial", "kinetic_temperature")
 
 
 class Plan(NamedTuple):
@@ -39,11 +39,32 @@ class Chain(NamedTuple):
 
 
 class Record(NamedTuple):
-    """What a draw leaves behind."""
+    """What a draw leaves behind; ``broke``: its first step with a non-finite potential, if any."""
 
     values: PyTree
     weight: Array
     stats: dict[str, Array]
+    broke: Array | None = None
+
+
+def _statistics(
+    value: Array, grads: PyTree, position: PyTree, before: SamplerState, after: SamplerState
+) -> dict[str, Callable[[], Array]]:
+    """How to compute each statistic of the position that a step leaves."""
+    size = sum(leaf.size for leaf in jax.tree.leaves(position))
+    found: dict[str, Callable[[], Array]] = {
+        "potential": lambda: value,
+        "time": lambda: before.clock.time,
+        "grad_norm": lambda: optax.tree.norm(grads),
+        "virial": lambda: optax.tree.vdot(position, grads) / size,
+    }
+    if after.clock.zeta is not None:
+        found["zeta"] = lambda: cast(Array, after.clock.zeta)
+    if hasattr(after.motion, "momentum"):
+        found["kinetic_temperature"] = lambda: (
+            optax.tree.norm(after.motion.momentum, squared=True) / size
+        )
+    return found
 
 
 def step(chain: Chain, data: PyTree, plan: Plan) -> tuple[Chain, tuple[Array, dict[str, Array]]]:
@@ -52,95 +73,122 @@ def step(chain: Chain, data: PyTree, plan: Plan) -> tuple[Chain, tuple[Array, di
     value, grads = plan.gradient(Stream(state.key, state.clock.step), position, data)
     update = cast(Callable[..., tuple[PyTree, SamplerState]], plan.sampler.update)
     updates, after = update(grads, state, position)
-    clock = after.clock
-    stats = {"potential": value}
-    if "time" in plan.stats:
-        stats["time"] = state.clock.time
-    if "grad_norm" in plan.stats:
-        stats["grad_norm"] = optax.tree.norm(grads)
-    if "zeta" in plan.stats and clock.zeta is not None:
-        stats["zeta"] = clock.zeta
+    compute = _statistics(value, grads, position, state, after)
+    stats = {name: compute[name]() for name in ("potential", *plan.stats) if name in compute}
     if plan.weighting == "leaving":
-        weight = clock.dt
+        weight = after.clock.dt
     else:
-        weight = state.clock.dt if plan.weighting == "arriving" else jnp.ones_like(clock.dt)
-        stats["dt"] = clock.dt
+        arriving = plan.weighting == "arriving"
+        weight = state.clock.dt if arriving else jnp.ones_like(after.clock.dt)
+        stats["dt"] = after.clock.dt
     return Chain(optax.apply_updates(position, updates), after), (weight, stats)
 
 
-def each_chain(run: Callable[..., Any], *chains: PyTree, out_axes: Any = 0) -> Any:
+def each_chain(run: Callable[..., Any], *chains: PyTree) -> Any:
     """``run`` mapped over the leading axis; a single chain runs as it is, without a batch axis.
 
     A batched matrix product with a batch of one is several times slower than a plain one on CPU.
     """
     if len(jax.tree.leaves(chains)[0]) > 1:
-        return jax.vmap(run, out_axes=out_axes)(*chains)
+        return jax.vmap(run)(*chains)
     alone = run(*jax.tree.map(lambda leaf: leaf[0], chains))
-    axes = out_axes if isinstance(out_axes, tuple) else (out_axes,)
-    parts = alone if isinstance(out_axes, tuple) else (alone,)
-    grown = tuple(
-        jax.tree.map(lambda leaf, axis=axis: jnp.expand_dims(leaf, axis), part)
-        for part, axis in zip(parts, axes, strict=True)
+    return jax.tree.map(lambda leaf: leaf[None], alone)
+
+
+@partial(jax.jit, static_argnames=("plan", "streamed"))
+def advance(
+    chains: Chain, low: Array, steps: Array, data: PyTree, *, plan: Plan, streamed: bool = False
+) -> tuple[Chain, health.Health]:
+    """Move every chain by ``steps`` steps and keep nothing; ``streamed``: a batch for each.
+
+    ``low`` is the lowest potential of each chain so far.
+    """
+    scale = health.rise_scale(chains.position, plan.sampler.temperature)
+
+    def one(index: Array, chain: Chain, low: Array, worst: Array, good: Array) -> tuple:
+        given = data
+        if streamed:
+            given = jax.tree.map(lambda leaf: lax.dynamic_index_in_dim(leaf, index, 0, False), data)
+        chain, (_, stats) = step(chain, given, plan)
+        value = stats["potential"].astype(low.dtype)
+        low = jnp.minimum(low, value)
+        worst = jnp.maximum(worst, health.rise(value, low, scale))
+        return chain, low, worst, good + (worst < health.RUNAWAY)
+
+    def all_chains(index: Array, carry: tuple) -> tuple:
+        return each_chain(partial(one, index), *carry)
+
+    carry = (chains, low, jnp.zeros_like(low), jnp.zeros(low.shape, jnp.uint32))
+    chains, low, worst, good = lax.fori_loop(jnp.uint32(0), steps, all_chains, carry)
+    return chains, health.Health(low, worst, health.all_finite(chains.position), good)
+
+
+def write(buffers: PyTree, record: PyTree, index: Array) -> PyTree:
+    """``record`` put at ``index`` of the leading axis of ``buffers``."""
+    return jax.tree.map(
+        lambda to, leaf: lax.dynamic_update_index_in_dim(to, leaf, index, 0), buffers, record
     )
-    return grown if isinstance(out_axes, tuple) else grown[0]
 
 
-@partial(jax.jit, static_argnames=("plan",), donate_argnames=("chains",))
-def advance(chains: Chain, steps: Array, data: PyTree, *, plan: Plan) -> Chain:
-    """Move every chain by ``steps`` steps and keep nothing."""
-
-    def run(chain: Chain) -> Chain:
-        return lax.fori_loop(jnp.uint32(0), steps, lambda _, c: step(c, data, plan)[0], chain)
-
-    return each_chain(run, chains)
+def room(record: PyTree, draws: int) -> PyTree:
+    """Uninitialised buffers for ``draws`` records."""
+    return jax.tree.map(lambda leaf: lax.empty((draws, *leaf.shape), leaf.dtype), record)
 
 
-@partial(jax.jit, static_argnames=("plan",), donate_argnames=("chains",))
-def advance_streamed(chains: Chain, batches: PyTree, *, plan: Plan) -> Chain:
-    """Move every chain by one step for each batch and keep nothing."""
-
-    def run(chain: Chain) -> Chain:
-        return lax.scan(lambda c, batch: (step(c, batch, plan)[0], None), chain, batches)[0]
-
-    return each_chain(run, chains)
-
-
-@partial(jax.jit, static_argnames=("plan", "draws", "thin"), donate_argnames=("chains", "averages"))
+@partial(jax.jit, static_argnames=("plan", "capacity", "thin"))
 def block(
     chains: Chain,
     averages: online.Average | None,
+    low: Array,
+    count: Array,
     data: PyTree,
     batches: PyTree,
     *,
     plan: Plan,
-    draws: int,
+    capacity: int,
     thin: int,
-) -> tuple[Chain, online.Average | None, Record]:
-    """``draws`` draws of every chain, ``thin`` steps apart; records have axes (draw, chain).
+) -> tuple[Chain, online.Average | None, Record, health.Health]:
+    """``count`` draws of every chain, ``thin`` steps apart; records have axes (draw, chain).
 
-    ``batches`` are given for a streamed gradient, one per step, and take the place of ``data``.
+    The records have room for ``capacity`` draws, so that blocks of any length share one
+    compilation. ``batches`` are given for a streamed gradient, one per step, in place of ``data``.
     """
     if batches is not None:
-        batches = jax.tree.map(lambda leaf: leaf.reshape(draws, thin, *leaf.shape[1:]), batches)
+        batches = jax.tree.map(lambda leaf: leaf.reshape(capacity, thin, *leaf.shape[1:]), batches)
 
     def one(chain: Chain, batch: PyTree) -> tuple[Chain, tuple[Array, dict[str, Array]]]:
         return step(chain, data if batch is None else batch, plan)
 
-    def draw(carry: tuple, batch: PyTree) -> tuple[tuple, Record]:
-        chain, average = carry
-        left = chain.position
+    def draw(batch: PyTree, chain: Chain, average: Any) -> tuple[Chain, Any, Record]:
+        left, broke = chain.position, None
         values = plan.collect(left)
         if thin == 1:
             chain, (weight, stats) = one(chain, jax.tree.map(lambda leaf: leaf[0], batch))
         else:
             chain, trace = lax.scan(one, chain, batch, length=thin)
             weight, stats = jax.tree.map(lambda leaf: leaf[0], trace)
+            broke = jnp.sum(jnp.cumprod(jnp.isfinite(trace[1]["potential"]).astype(jnp.uint32)))
         if plan.online is not None:
             average = online.add(average, plan.online(left), weight, stats)
-        return (chain, average), Record(values, weight, stats)
+        return chain, average, Record(values, weight, stats, broke)
 
-    def run(chain: Chain, average: Any) -> tuple[tuple, Record]:
-        return lax.scan(draw, (chain, average), batches, length=draws)
+    def all_chains(index: Array, chains: Chain, averages: Any) -> tuple[Chain, Any, Record]:
+        batch = jax.tree.map(lambda leaf: lax.dynamic_index_in_dim(leaf, index, 0, False), batches)
+        return each_chain(partial(draw, batch), chains, averages)
 
-    (chains, averages), record = each_chain(run, chains, averages, out_axes=(0, 1))
-    return chains, averages, record
+    def body(index: Array, carry: tuple) -> tuple:
+        chains, averages, records = carry
+        chains, averages, record = all_chains(index, chains, averages)
+        return chains, averages, write(records, record, index)
+
+    records = room(jax.eval_shape(all_chains, jnp.uint32(0), chains, averages)[2], capacity)
+    carry = (chains, averages, records)
+    chains, averages, records = lax.fori_loop(jnp.uint32(0), count, body, carry)
+    return (
+        chains,
+        averages,
+        records,
+        health.of_records(
+            records.weight, records.stats, count, low, chains.position, plan.sampler.temperature
+        ),
+    )

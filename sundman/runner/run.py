@@ -3,58 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace as replace_fields
 from typing import Any
 
-import jax
-import numpy as np
 from jax import Array
 
-from sundman import check
 from sundman.draws import Draws
-from sundman.gradients import Streamed
-from sundman.runner import blocks, loop, start
-from sundman.runner.divergence import first_divergence, warn_divergence
+from sundman.runner import loop, session
+from sundman.runner.call import Call, check_call, count_draws, prepare
+from sundman.runner.memory import Memory
+from sundman.runner.start import settle_temperature
 from sundman.samplers import Sampler
 
 PyTree = Any
-_MOST_STEPS = 2**32 - 1
-
-
-def _identity(position: PyTree) -> PyTree:
-    return position
-
-
-def _gather(records: list[loop.Record]) -> tuple[PyTree, np.ndarray, dict[str, np.ndarray]]:
-    """Values, weight and statistics, blocks joined along the draws: axes (chain, draw, ...)."""
-
-    def join(*parts: np.ndarray) -> np.ndarray:
-        whole = parts[0] if len(parts) == 1 else np.concatenate(parts)
-        return np.swapaxes(whole, 0, 1)
-
-    return jax.tree.map(join, *records)
-
-
-def _count_draws(steps: int | None, thin: int, thin_time: float | None, draws: int | None) -> int:
-    check.count("thin", thin, least=1)
-    if thin_time is not None:
-        check.positive(thin_time=thin_time)
-        if draws is None or steps is not None or thin != 1:
-            raise ValueError(
-                "thin_time keeps draws= positions a physical time apart, however many steps that "
-                f"takes: give draws and not steps or thin; got draws={draws}, steps={steps}"
-            )
-        check.count("draws", draws, least=1)
-        return draws
-    if (steps is None) == (draws is None):
-        raise ValueError(f"give one of steps= and draws=; got steps={steps}, draws={draws}")
-    if draws is not None:
-        check.count("draws", draws, least=1)
-        return draws
-    assert steps is not None
-    check.count("steps", steps, least=1)
-    if steps < thin:
-        raise ValueError(f"no draw would be kept: steps={steps} is less than thin={thin}")
-    return steps // thin
 
 
 def sample(
@@ -76,6 +37,8 @@ def sample(
     weighting: str = "leaving",
     stats: Sequence[str] = loop.STATS,
     per_chain: bool | None = None,
+    on_divergence: str = "freeze",
+    progress: bool | None = None,
 ) -> Draws:
     """Run ``sampler`` on ``target`` and return weighted draws.
 
@@ -104,62 +67,36 @@ def sample(
       weighting: ``"leaving"`` weights a position with the dt of the step that leaves it,
         ``"arriving"`` with that of the step that led to it, ``"equal"`` not at all.
       stats: what to record with each draw besides its weight, dt and potential: ``"time"``,
-        ``"grad_norm"``, ``"zeta"``. Recording all of them every step costs a tiny target as much
-        as the step.
+        ``"grad_norm"``, ``"zeta"``, ``"virial"`` = theta . G / d, whose mean is the temperature,
+        ``"kinetic_temperature"`` where there is a momentum. Recording all of them every step
+        costs a tiny target as much as the step.
       per_chain: whether ``init`` has one position per chain, to overrule that reading.
+      on_divergence: what to do with a chain whose potential or gradient is not finite, or rises
+        out of all proportion: ``"freeze"`` it where it was last good, ``"restart"`` it from
+        there, or ``"raise"``. In each case its draws from there on have weight 0.
+      progress: show how the run goes; by default if it takes long or the output is a terminal.
     """
-    check.count("chains", chains, least=1)
-    check.count("burn_in", burn_in, least=0)
-    check.choice("weighting", weighting, ("leaving", "arriving", "equal"))
-    for name in stats:
-        check.choice("stats", name, loop.STATS)
-    if not isinstance(sampler, Sampler):
-        raise TypeError(
-            f"sampler must be a sundman sampler, such as sundman.sgld(1e-3); got {sampler!r}"
-        )
-    kept = _count_draws(steps, thin, thin_time, draws)
-    if burn_in + kept * thin > _MOST_STEPS:
-        raise ValueError(
-            "burn_in + steps must be below 2**32, the range of the noise counter; "
-            f"got {burn_in + kept * thin}"
-        )
-    gradient = start.as_gradient(target, batch_size, replace)
-    if thin_time is not None and isinstance(gradient, Streamed):
-        raise ValueError("thin_time needs in-memory data: host batches come step by step")
-    sampler = start.settle_temperature(target, sampler)
-    positions = start.first_positions(target, init, chains, per_chain)
-    chain = start.start_chains(positions, sampler, key, chains)
-    weighting = weighting if thin_time is None else "equal"
-    plan = loop.Plan(gradient, sampler, collect or _identity, weighting, tuple(stats), online)
-    size = blocks.draws_per_block(chain, plan.collect, chains, kept)
-    if thin_time is None:
-        by = blocks.by_batches if isinstance(gradient, Streamed) else blocks.by_steps
-        pieces = by(chain, plan, burn_in=burn_in, draws=kept, thin=thin, size=size)
-    else:
-        pieces = blocks.by_time(
-            chain, plan, burn_in=burn_in, draws=kept, interval=thin_time, size=size
-        )
-    del chain, positions
-    outputs = list(pieces)
-    chain, averages, _ = outputs[-1]
-    values, weight, recorded = _gather([jax.tree.map(np.asarray, r) for *_, r in outputs])
-    last = jax.tree.map(np.asarray, chain.position)
-
-    recorded = {"dt": weight, **recorded}
-    diverged = first_divergence(recorded, last)
-    if (diverged >= 0).any():
-        warn_divergence(diverged)
-        end = np.where(diverged < 0, kept, diverged)
-        weight = np.where(np.arange(kept) < end[:, None], weight, 0.0).astype(weight.dtype)
-    run = {"draws": kept, "burn_in": burn_in, "thin": thin, "thin_time": thin_time}
-    run |= {"batch_size": batch_size, "weighting": weighting, "chains": chains}
-    return Draws(
-        values=values,
-        weight=weight,
-        stats=recorded,
-        diverged=diverged,
-        last=last,
-        settings={**sampler.settings, **run},
-        has_position=collect is None,
-        online=None if averages is None else blocks.trusted(averages, diverged < 0),
+    call = Call(
+        target=target,
+        sampler=sampler,
+        key=key,
+        init=init,
+        chains=chains,
+        burn_in=burn_in,
+        draws=count_draws(steps, thin, thin_time, draws),
+        thin=thin,
+        thin_time=thin_time,
+        batch_size=batch_size,
+        replace=replace,
+        collect=collect,
+        online=online,
+        weighting=weighting,
+        stats=tuple(stats),
+        per_chain=per_chain,
+        on_divergence=on_divergence,
     )
+    check_call(call)
+    call = replace_fields(call, sampler=settle_temperature(target, sampler))
+    parts = prepare(call)
+    memory = Memory()
+    return memory.draws(call, session.run(call, parts, memory, [], session.Done()))

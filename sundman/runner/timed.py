@@ -13,8 +13,8 @@ import jax
 import jax.numpy as jnp
 from jax import Array, lax
 
-from sundman.runner import online
-from sundman.runner.loop import Chain, Plan, Record, each_chain, step
+from sundman.runner import health, online
+from sundman.runner.loop import Chain, Plan, Record, each_chain, room, step, write
 
 PyTree = Any
 
@@ -40,17 +40,19 @@ def begin(chains: Chain, interval: Array, data: PyTree, *, plan: Plan) -> Timed:
     return each_chain(one, chains)
 
 
-@partial(jax.jit, static_argnames=("plan", "draws"), donate_argnames=("timed", "averages"))
+@partial(jax.jit, static_argnames=("plan", "capacity"))
 def block(
     timed: Timed,
     averages: online.Average | None,
+    low: Array,
+    count: Array,
     interval: Array,
     data: PyTree,
     *,
     plan: Plan,
-    draws: int,
-) -> tuple[Timed, online.Average | None, Record]:
-    """``draws`` draws of every chain, ``interval`` of physical time apart, of equal weight."""
+    capacity: int,
+) -> tuple[Timed, online.Average | None, Record, health.Health]:
+    """``count`` draws of every chain, ``interval`` of physical time apart, of equal weight."""
 
     def behind(timed: Timed) -> Array:
         return timed.ahead <= 0
@@ -59,17 +61,32 @@ def block(
         chain, (_, stats) = step(timed.chain, data, plan)
         return Timed(chain, timed.chain.position, stats, timed.ahead + chain.state.clock.dt)
 
-    def draw(carry: tuple, _: None) -> tuple[tuple, Record]:
-        timed, average = carry
+    def draw(timed: Timed, average: Any) -> tuple[Timed, Any, Record]:
         timed = lax.while_loop(behind, move, timed)
         weight = jnp.ones_like(timed.ahead)
         if plan.online is not None:
             average = online.add(average, plan.online(timed.left), weight, timed.stats)
         record = Record(plan.collect(timed.left), weight, timed.stats)
-        return (timed._replace(ahead=timed.ahead - interval), average), record
+        return timed._replace(ahead=timed.ahead - interval), average, record
 
-    def run(timed: Timed, average: Any) -> tuple[tuple, Record]:
-        return lax.scan(draw, (timed, average), None, length=draws)
+    def body(index: Array, carry: tuple) -> tuple:
+        timed, averages, records = carry
+        timed, averages, record = each_chain(draw, timed, averages)
+        return timed, averages, write(records, record, index)
 
-    (timed, averages), record = each_chain(run, timed, averages, out_axes=(0, 1))
-    return timed, averages, record
+    shape = jax.eval_shape(lambda t, a: each_chain(draw, t, a)[2], timed, averages)
+    carry = (timed, averages, room(shape, capacity))
+    timed, averages, records = lax.fori_loop(jnp.uint32(0), count, body, carry)
+    return (
+        timed,
+        averages,
+        records,
+        health.of_records(
+            records.weight,
+            records.stats,
+            count,
+            low,
+            timed.chain.position,
+            plan.sampler.temperature,
+        ),
+    )

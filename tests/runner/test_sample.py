@@ -22,7 +22,7 @@ def test_shapes_weights_and_stats(key):
     )
     assert draws.position.shape == (4, 5, 3)
     assert draws.weight.shape == (4, 5)
-    assert set(draws.stats) == {"dt", "time", "potential", "grad_norm", "zeta"}
+    assert set(draws.stats) == {"dt", "time", "potential", "grad_norm", "zeta", "virial"}
     assert (draws.chains, len(draws)) == (4, 5)
     np.testing.assert_array_equal(draws.weight, draws.stats["dt"])
     np.testing.assert_allclose(
@@ -94,7 +94,7 @@ def test_a_chain_does_not_depend_on_how_many_there_are(key):
 
 def test_blocks_join_seamlessly(key, monkeypatch):
     whole = sundman.sample(bowl, SA, init=jnp.ones(2), key=key, chains=2, steps=23)
-    monkeypatch.setattr("sundman.runner.blocks._BLOCK_BYTES", 500)
+    monkeypatch.setattr("sundman.runner.blocks.MEMORY", 500)
     parts = sundman.sample(bowl, SA, init=jnp.ones(2), key=key, chains=2, steps=23)
     np.testing.assert_allclose(parts.position, whole.position, rtol=1e-5)
 
@@ -142,7 +142,7 @@ def cliff(x):
 
 def test_diverged_chain_is_flagged_and_weighs_nothing(key):
     starts = jnp.array([[0.1], [50.0], [0.2]])
-    with pytest.warns(sundman.DivergenceWarning, match=r"1 of 3 chains diverged.*chain 1 first"):
+    with pytest.warns(sundman.DivergenceWarning, match=r"1 of 3 chains diverged.*chain 1 ran away at step 1 "):
         draws = sundman.sample(
             cliff,
             sundman.sgld(0.01),

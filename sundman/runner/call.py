@@ -1,0 +1,160 @@
+"""A call of ``sample``: its arguments, checked, and the parts of a run made from them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import jax.numpy as jnp
+from jax import Array
+
+from sundman import check
+from sundman.gradients import GradientEstimator, Streamed
+from sundman.runner import blocks, loop, start, timed
+from sundman.runner.engine import ByTime, Engine, InMemory, Piece, Streaming, most_batches
+from sundman.runner.guard import POLICIES, Guard, Losses, Work
+from sundman.runner.health import rise_scale
+from sundman.samplers import Sampler
+
+PyTree = Any
+_MOST_STEPS = 2**32 - 1
+
+
+def identity(position: PyTree) -> PyTree:
+    """The position itself."""
+    return position
+
+
+@dataclass(frozen=True)
+class Call:
+    """The arguments of :func:`sundman.sample` that make a run what it is."""
+
+    target: Any
+    sampler: Sampler
+    key: Array
+    init: PyTree
+    chains: int
+    burn_in: int
+    draws: int
+    thin: int
+    thin_time: float | None
+    batch_size: int | None
+    replace: bool
+    collect: Callable[[PyTree], PyTree] | None
+    online: Callable[[PyTree], PyTree] | None
+    weighting: str
+    stats: tuple[str, ...]
+    per_chain: bool | None
+    on_divergence: str
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """Every setting of the sampler and of the run, by name."""
+        names = ("draws", "burn_in", "thin", "thin_time", "batch_size", "replace", "chains")
+        run = {name: getattr(self, name) for name in names}
+        run["weighting"] = "equal" if self.thin_time is not None else self.weighting
+        return {**self.sampler.settings, **run, "on_divergence": self.on_divergence}
+
+
+def count_draws(steps: int | None, thin: int, thin_time: float | None, draws: int | None) -> int:
+    """How many draws to keep, from the arguments that may say so."""
+    check.count("thin", thin, least=1)
+    if thin_time is not None:
+        check.positive(thin_time=thin_time)
+        if draws is None or steps is not None or thin != 1:
+            raise ValueError(
+                "thin_time keeps draws= positions a physical time apart, however many steps that "
+                f"takes: give draws and not steps or thin; got draws={draws}, steps={steps}"
+            )
+        check.count("draws", draws, least=1)
+        return draws
+    if (steps is None) == (draws is None):
+        raise ValueError(f"give one of steps= and draws=; got steps={steps}, draws={draws}")
+    if draws is not None:
+        check.count("draws", draws, least=1)
+        return draws
+    assert steps is not None
+    check.count("steps", steps, least=1)
+    if steps < thin:
+        raise ValueError(f"no draw would be kept: steps={steps} is less than thin={thin}")
+    return steps // thin
+
+
+def check_call(call: Call) -> None:
+    """Raise if an argument makes no sense, before anything is traced."""
+    check.count("chains", call.chains, least=1)
+    check.count("burn_in", call.burn_in, least=0)
+    check.choice("weighting", call.weighting, ("leaving", "arriving", "equal"))
+    check.choice("on_divergence", call.on_divergence, POLICIES)
+    for name in call.stats:
+        check.choice("stats", name, loop.STATS)
+    if not isinstance(call.sampler, Sampler):
+        raise TypeError(
+            f"sampler must be a sundman sampler, such as sundman.sgld(1e-3); got {call.sampler!r}"
+        )
+    total = call.burn_in + call.draws * call.thin
+    if total > _MOST_STEPS:
+        raise ValueError(
+            f"burn_in + steps must be below 2**32, the range of the noise counter; got {total}"
+        )
+
+
+@dataclass
+class Parts:
+    """What a run is made of: the work at its beginning, and what turns it into draws."""
+
+    plan: loop.Plan
+    work: Work
+    guard: Guard
+    size: Piece
+    pieces: list[Piece]
+    at_once: int | None
+
+
+def prepare(call: Call, size: Piece | None = None) -> Parts:
+    """The parts of the run; ``size`` that of its pieces, if it is known already."""
+    gradient = start.as_gradient(call.target, call.batch_size, call.replace)
+    if call.thin_time is not None and isinstance(gradient, Streamed):
+        raise ValueError("thin_time needs in-memory data: host batches come step by step")
+    sampler = call.sampler
+    positions = start.first_positions(call.target, call.init, call.chains, call.per_chain)
+    chain = start.start_chains(positions, sampler, call.key, call.chains)
+    weighting = call.weighting if call.thin_time is None else "equal"
+    collect = call.collect or identity
+    plan = loop.Plan(gradient, sampler, collect, weighting, call.stats, call.online)
+    at_once, data = _host(gradient)
+    if size is None:
+        size = blocks.sizes(chain, plan, call.thin, data, at_once)
+    guard = Guard(
+        scale=rise_scale(chain.position, sampler.temperature),
+        thin=call.thin if call.thin_time is None else None,
+        restart=call.on_divergence == "restart",
+        keeps_position=call.collect is None,
+        losses=Losses.none(call.chains),
+    )
+    averages = blocks.begin_online(chain, plan)
+    if call.thin_time is not None:
+        chain = timed.begin(chain, jnp.float32(call.thin_time), data, plan=plan)
+    work = Work(chain, averages)
+    pieces = blocks.pieces(call.burn_in, call.draws, call.thin, size)
+    return Parts(plan, work, guard, size, pieces, at_once)
+
+
+def _host(gradient: GradientEstimator) -> tuple[int | None, PyTree]:
+    """How many host batches go to the device at a time, and data to count operations with."""
+    if not isinstance(gradient, Streamed):
+        return None, gradient.data
+    host = gradient.posterior.host
+    assert host is not None
+    return most_batches(host, blocks.MEMORY), next(host.endless())
+
+
+def engine(call: Call, parts: Parts, pieces: list[Piece], steps_done: int) -> Engine:
+    """What computes the pieces that are left."""
+    capacity = min(parts.size.draws, call.draws)
+    if call.thin_time is not None:
+        return ByTime(parts.plan, call.thin_time, capacity)
+    if parts.at_once is not None:
+        return Streaming(parts.plan, call.thin, parts.at_once, pieces, steps_done)
+    return InMemory(parts.plan, call.thin, capacity)

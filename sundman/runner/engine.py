@@ -1,0 +1,177 @@
+"""Engines: how a piece of a run is computed, by data in memory, by host batches, by time."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple, Protocol
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from sundman.data.host import HostBatches, stacked
+from sundman.runner import health, loop, timed
+from sundman.runner.guard import Work
+
+PyTree = Any
+_STREAMED_STEPS = 64
+
+
+class Piece(NamedTuple):
+    """A part of a run between two looks of the host: ``draws`` draws, or ``steps`` of burn-in."""
+
+    draws: int
+    steps: int
+
+
+class Engine(Protocol):
+    """Computes one piece of a run; ``low`` is the lowest potential of each chain so far."""
+
+    def burn(self, work: Work, low: np.ndarray, piece: Piece) -> tuple[Work, health.Health]:
+        """Steps without draws."""
+        ...
+
+    def draw(
+        self, work: Work, low: np.ndarray, piece: Piece
+    ) -> tuple[Work, loop.Record, health.Health]:
+        """A block of draws; its records have axes (draw, chain)."""
+        ...
+
+
+class InMemory(NamedTuple):
+    """Draws ``thin`` steps apart, data on the device."""
+
+    plan: loop.Plan
+    thin: int
+    capacity: int
+
+    def burn(self, work: Work, low: np.ndarray, piece: Piece) -> tuple[Work, health.Health]:
+        """Steps without draws."""
+        chain, found = loop.advance(
+            work.chain, low, jnp.uint32(piece.steps), self.plan.gradient.data, plan=self.plan
+        )
+        return work._replace(chain=chain), found
+
+    def draw(
+        self, work: Work, low: np.ndarray, piece: Piece
+    ) -> tuple[Work, loop.Record, health.Health]:
+        """A block of draws."""
+        chain, averages, record, found = loop.block(
+            work.chain,
+            work.averages,
+            low,
+            jnp.uint32(piece.draws),
+            self.plan.gradient.data,
+            None,
+            plan=self.plan,
+            capacity=self.capacity,
+            thin=self.thin,
+        )
+        return Work(chain, averages), record, found
+
+
+class ByTime(NamedTuple):
+    """Draws ``interval`` of physical time apart, data on the device."""
+
+    plan: loop.Plan
+    interval: float
+    capacity: int
+
+    def burn(self, work: Work, low: np.ndarray, piece: Piece) -> tuple[Work, health.Health]:
+        """Steps without draws."""
+        inner, found = InMemory(self.plan, 1, 1).burn(Work(work.chain.chain, None), low, piece)
+        return work._replace(chain=work.chain._replace(chain=inner.chain)), found
+
+    def draw(
+        self, work: Work, low: np.ndarray, piece: Piece
+    ) -> tuple[Work, loop.Record, health.Health]:
+        """A block of draws."""
+        state, averages, record, found = timed.block(
+            work.chain,
+            work.averages,
+            low,
+            jnp.uint32(piece.draws),
+            jnp.float32(self.interval),
+            self.plan.gradient.data,
+            plan=self.plan,
+            capacity=self.capacity,
+        )
+        return Work(state, averages), record, found
+
+
+def most_batches(host: HostBatches, memory: int) -> int:
+    """How many batches to hand to the device at a time."""
+    size = sum(leaf.nbytes for leaf in jax.tree.leaves(host.peek()))
+    return max(1, min(_STREAMED_STEPS, memory // size))
+
+
+class Streaming:
+    """Draws ``thin`` steps apart on batches from the host, prepared in a thread.
+
+    ``done`` steps were made before: their batches are taken from the iterator and left.
+    """
+
+    def __init__(
+        self, plan: loop.Plan, thin: int, most: int, pieces: Sequence[Piece], done: int
+    ) -> None:
+        self.plan, self.thin, self.most = plan, thin, most
+        host: HostBatches = plan.gradient.posterior.host  # type: ignore[attr-defined]
+        lengths = itertools.chain.from_iterable(self._lengths(piece) for piece in pieces)
+        self._batches = stacked(itertools.islice(host.endless(), done, None), lengths)
+
+    def _lengths(self, piece: Piece) -> Iterator[int]:
+        """The numbers of batches that the compiled calls of a piece take."""
+        if piece.draws and self.thin <= self.most:
+            yield piece.draws * self.thin
+            return
+        for _ in range(max(piece.draws, 1)):
+            left = self.thin if piece.draws else piece.steps
+            if piece.draws:
+                yield 1
+                left -= 1
+            yield from (min(self.most, left - begin) for begin in range(0, left, self.most))
+
+    def burn(self, work: Work, low: np.ndarray, piece: Piece) -> tuple[Work, health.Health]:
+        """Steps without draws."""
+        chain, found, good = work.chain, None, 0
+        for length in self._lengths(Piece(0, piece.steps)):
+            chain, found = loop.advance(
+                chain, low, jnp.uint32(length), next(self._batches), plan=self.plan, streamed=True
+            )
+            good, low = good + np.asarray(found.steps), np.asarray(found.low)
+        assert found is not None  # a piece has steps
+        return work._replace(chain=chain), found._replace(steps=good)
+
+    def draw(
+        self, work: Work, low: np.ndarray, piece: Piece
+    ) -> tuple[Work, loop.Record, health.Health]:
+        """A block of draws; with many steps between draws, a draw at a time."""
+        at_once = self.thin <= self.most
+        parts = [(piece.draws, self.thin)] if at_once else [(1, 1)] * piece.draws
+        records, found = [], None
+        for draws, thin in parts:
+            chain, averages, record, found = loop.block(
+                work.chain,
+                work.averages,
+                low,
+                jnp.uint32(draws),
+                None,
+                next(self._batches),
+                plan=self.plan,
+                capacity=draws,
+                thin=thin,
+            )
+            work = Work(chain, averages)
+            records.append(record)
+            if not at_once:
+                work, after = self.burn(work, found.low, Piece(0, self.thin - 1))
+                worst = jnp.maximum(found.worst, after.worst)
+                found = after._replace(worst=worst)
+            low = np.asarray(found.low)
+        assert found is not None  # a piece has draws
+        return work, jax.tree.map(lambda *leaves: np.concatenate(leaves), *records), found
+
+    def close(self) -> None:
+        """Stop the thread."""
+        self._batches.close()  # type: ignore[attr-defined]

@@ -1,0 +1,73 @@
+"""Draws kept in memory while a run goes on."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import numpy as np
+
+from sundman.draws import Draws
+from sundman.runner.call import Call
+from sundman.runner.guard import Losses, Work
+from sundman.runner.loop import Record
+from sundman.runner.session import Done, Outcome, last_chain
+
+PyTree = Any
+
+
+class Memory:
+    """Keeps the blocks of a run."""
+
+    def __init__(self) -> None:
+        self._records: list[Record] = []
+
+    def add(self, record: Record) -> None:
+        """Take the draws of a block."""
+        self._records.append(record)
+
+    def after_piece(self, done: Done, work: Work, losses: Losses, last: bool) -> None:
+        """Nothing to do: memory does not outlive the process."""
+        del done, work, losses, last
+
+    def draws(self, call: Call, outcome: Outcome) -> Draws:
+        """All blocks joined along the draws: axes (chain, draw, ...)."""
+
+        def join(*parts: np.ndarray) -> np.ndarray:
+            whole = parts[0] if len(parts) == 1 else np.concatenate(parts)
+            return np.swapaxes(whole, 0, 1)
+
+        records = [record._replace(broke=None) for record in self._records]
+        self._records.clear()
+        if not records:
+            raise ValueError("every chain diverged in the burn-in: there is no draw to return")
+        values, weight, stats, _ = jax.tree.map(join, *records)
+        return Draws(
+            values=values,
+            weight=weight,
+            stats={"dt": weight, **stats},
+            diverged=outcome.losses.draw,
+            last=jax.tree.map(np.asarray, last_chain(outcome.work).position),
+            settings=settings_of(call, outcome),
+            has_position=call.collect is None,
+            online=averages_of(outcome.work),
+        )
+
+
+def averages_of(work: Work) -> PyTree:
+    """The online averages on the host, NaN for a chain that has averaged nothing."""
+    if work.averages is None:
+        return None
+    number = np.asarray(work.averages.number)
+
+    def known(leaf: Any) -> np.ndarray:
+        host = np.asarray(leaf)
+        return np.where((number > 0).reshape(-1, *[1] * (host.ndim - 1)), host, np.nan)
+
+    return jax.tree.map(known, work.averages)
+
+
+def settings_of(call: Call, outcome: Outcome) -> dict[str, Any]:
+    """The settings, and what became of the run."""
+    made = {"steps": outcome.done.steps, "seconds": outcome.done.seconds}
+    return {**call.settings, **made, "diverged_step": outcome.losses.step.tolist()}

@@ -1,0 +1,137 @@
+"""The session: goes through the pieces of a run, guards, keeps and reports."""
+
+from __future__ import annotations
+
+import time
+import warnings
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from typing import Any, NamedTuple, Protocol
+
+import jax
+import numpy as np
+
+from sundman.runner import divergence, loop
+from sundman.runner.call import Call, Parts, engine
+from sundman.runner.guard import Loss, Losses, Work
+from sundman.runner.report import BlockReport, Watcher, summarise
+from sundman.runner.timed import Timed
+
+PyTree = Any
+
+
+class Done(NamedTuple):
+    """How far a run is: pieces, steps and draws per chain, and seconds of work."""
+
+    pieces: int = 0
+    steps: int = 0
+    draws: int = 0
+    seconds: float = 0.0
+
+
+class Keeper(Protocol):
+    """Where the draws of a run go."""
+
+    def add(self, record: loop.Record) -> None:
+        """Take the draws of a block, axes (draw, chain)."""
+        ...
+
+    def after_piece(self, done: Done, work: Work, losses: Losses, last: bool) -> None:
+        """A piece is done, its draws are added; called last when the run is over."""
+        ...
+
+
+def last_chain(work: Work) -> loop.Chain:
+    """The chains as they are now."""
+    return work.chain.chain if isinstance(work.chain, Timed) else work.chain
+
+
+def _report(
+    done: Done, call: Call, losses: Losses, record: loop.Record | None, seconds: float
+) -> BlockReport:
+    total = None if call.thin_time is not None else call.burn_in + call.draws * call.thin
+    stats: Mapping[str, Any] = {}
+    if record is not None:
+        columns = {"dt": record.weight, **record.stats}
+        stats = summarise(
+            {name: _two_axes(column) for name, column in columns.items()}, record.weight.T > 0
+        )
+    return BlockReport(
+        stage="burn-in" if record is None else "sampling",
+        block=done.pieces,
+        draws=done.draws,
+        total_draws=call.draws,
+        steps=done.steps,
+        total_steps=total,
+        chains=call.chains,
+        diverged=int(np.sum(losses.times > 0)),
+        seconds=seconds,
+        stats=dict(stats),
+    )
+
+
+def _two_axes(column: np.ndarray) -> np.ndarray:
+    """Axes (chain, draw); a statistic with several numbers per draw shows the first."""
+    return np.swapaxes(column.reshape(*column.shape[:2], -1)[..., 0], 0, 1)
+
+
+def _on_host(record: loop.Record, count: int) -> loop.Record:
+    return jax.tree.map(lambda leaf: np.asarray(leaf)[:count], record)
+
+
+class Outcome(NamedTuple):
+    """A run that came to its end."""
+
+    done: Done
+    work: Work
+    losses: Losses
+
+
+def run(
+    call: Call, parts: Parts, keeper: Keeper, watchers: Sequence[Watcher], done: Done
+) -> Outcome:
+    """Do the pieces that are left; draws go to ``keeper``, reports to ``watchers``."""
+    began, before_that = time.perf_counter(), done.seconds
+    left, guard, work = parts.pieces[done.pieces :], parts.guard, parts.work
+    parts.work = Work(None, None)  # the only reference is the one that moves on
+    told: list[Loss] = []
+    with ExitStack() as stack:
+        compute = engine(call, parts, left, done.steps)
+        if hasattr(compute, "close"):
+            stack.callback(compute.close)  # type: ignore[attr-defined]
+        for piece in left:
+            record, low = None, guard.losses.low
+            if piece.draws:
+                now, raw, found = compute.draw(work, low, piece)
+                record, first = _on_host(raw, piece.draws), (done.steps, done.draws)
+                del raw
+                work, record, lost = guard.after_block(work, now, record, found, first)
+                keeper.add(record)
+            else:
+                now, found = compute.burn(work, low, piece)
+                work, lost = guard.after_burn_in(work, now, found, done.steps)
+            del now
+            seconds = time.perf_counter() - began
+            steps = done.steps + piece.steps
+            if isinstance(work.chain, Timed):
+                steps = int(np.max(work.chain.chain.state.clock.step))
+            done = Done(done.pieces + 1, steps, done.draws + piece.draws, before_that + seconds)
+            for loss in lost:
+                message = divergence.describe(loss, call.sampler.settings)
+                for watcher in watchers:
+                    watcher.event("divergence", message, chain=loss.chain, step=loss.step)
+            told += lost
+            for watcher in watchers:
+                watcher.block(_report(done, call, guard.losses, record, seconds))
+            over = done.pieces == len(parts.pieces) or bool(guard.losses.frozen.all())
+            keeper.after_piece(done, work, guard.losses, over)
+            if lost and call.on_divergence == "raise":
+                raise divergence.DivergenceError(
+                    divergence.describe(lost[0], call.sampler.settings)
+                )
+            if over:
+                break
+    said = divergence.summary(guard.losses, told, call.sampler.settings)
+    if said is not None:
+        warnings.warn(said, divergence.DivergenceWarning, stacklevel=3)
+    return Outcome(done, work, guard.losses)
