@@ -164,20 +164,26 @@ def test_a_log_that_is_not_open_says_so(tmp_path):
         log.block(report(3))
 
 
-def scalars(directory) -> dict[tuple[str, int], float]:
+def events(directory) -> list:
     from tensorboardX.proto.event_pb2 import Event  # pyright: ignore[reportAttributeAccessIssue]
 
-    found = {}
+    found = []
     for file in sorted(directory.iterdir()):
         data = file.read_bytes()
         while data:  # a record: length (8), its checksum (4), the event, its checksum (4)
             length = int.from_bytes(data[:8], "little")
-            event = Event.FromString(data[12 : 12 + length])
+            found.append(Event.FromString(data[12 : 12 + length]))
             data = data[16 + length :]
-            for value in event.summary.value:
-                if value.HasField("simple_value"):
-                    found[value.tag, event.step] = value.simple_value
     return found
+
+
+def scalars(directory) -> dict[tuple[str, int], float]:
+    return {
+        (value.tag, event.step): value.simple_value
+        for event in events(directory)
+        for value in event.summary.value
+        if value.HasField("simple_value")
+    }
 
 
 def test_tensorboard_scalars(tmp_path):
@@ -196,6 +202,15 @@ def test_tensorboard_scalars(tmp_path):
     assert found["run/draws", 40] == 20
     assert ("dt/mean", 40) not in found
     assert ("dt/high", 30) not in found
+
+
+def test_a_resumed_tensorboard_hides_what_is_done_again(tmp_path):
+    pytest.importorskip("tensorboardX")
+    board = TensorBoard(tmp_path, keep_steps=40)
+    board.start({})
+    board.close(True)
+    begun = [event.step for event in events(tmp_path) if event.HasField("session_log")]
+    assert begun == [41]
 
 
 def test_tensorboard_says_what_to_install(tmp_path, monkeypatch):

@@ -152,6 +152,26 @@ def test_live_display_is_not_drawn_for_every_block():
     assert text(console).count("gradients") == 4
 
 
+def test_a_new_stage_is_shown_at_once():
+    console = terminal()
+    shown = Progress(console)
+    shown.start({})
+    shown.block(report(1.0, 100, stage="burn-in", draws=0, stats={}))
+    shown.block(report(1.1, 200))
+    assert "sampling" in text(console)
+    shown.close(True)
+
+
+def test_what_is_printed_to_a_file_during_a_run_stays_there(capsys):
+    console = terminal()
+    shown = Progress(console)
+    shown.start({})
+    print("a result")
+    shown.close(True)
+    assert capsys.readouterr().out == "a result\n"
+    assert "a result" not in text(console)
+
+
 @pytest.mark.parametrize("ok", [True, False])
 def test_the_terminal_is_given_back(ok):
     console = terminal()
