@@ -2,22 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import jax
 import numpy as np
+from jax import Array
+
+from sundman import check, lazy
+
+if TYPE_CHECKING:
+    from sundman.estimate import Estimate
 
 PyTree = Any
+Function = Callable[[PyTree], Any]
 
 
 @dataclass(frozen=True)
 class Draws:
     """Weighted draws; every array has the axes (chain, draw, ...).
 
+    ``draws[a:b]`` are the draws a to b of every chain.
+
     Attributes:
       values: what was kept of each position: the position itself, or what ``collect`` made of it.
+        Its leaves are numpy arrays, or read from disk when indexed.
       weight: dt of the step that leaves the position; 0 from where a chain diverged.
       stats: per draw ``dt``, ``time``, ``potential``, ``grad_norm`` and, with an adaptive
         clock, ``zeta``.
@@ -52,14 +62,106 @@ class Draws:
     @property
     def chains(self) -> int:
         """Number of chains."""
-        return self.weight.shape[0]
+        return len(self.diverged)
 
     def __len__(self) -> int:
         """Number of draws per chain."""
-        return self.weight.shape[1]
+        leaves = jax.tree.leaves(self.values)
+        return (leaves[0] if leaves else self.weight).shape[1]
 
     def __repr__(self) -> str:
         """Sizes, not contents."""
         shapes = jax.tree.map(lambda leaf: leaf.shape, self.values)
         lost = int(np.sum(self.diverged >= 0))
         return f"Draws(chains={self.chains}, draws={len(self)}, values={shapes}, diverged={lost})"
+
+    def __getitem__(self, index: slice) -> Draws:
+        """A slice of the draws of every chain, with their weights."""
+        if not isinstance(index, slice):
+            raise TypeError(f"draws are indexed by a slice, draws[a:b]; got draws[{index!r}]")
+        rows = range(*index.indices(len(self)))
+        if rows.step < 0 or not rows:
+            raise ValueError(f"no draw, or backwards: draws[{index}] of {len(self)} draws")
+        # a divergence after the slice is not in it
+        before = np.array([_below(rows, d) for d in self.diverged], int)
+        inside = (self.diverged >= 0) & ((self.diverged <= rows[-1]) | (rows.stop == len(self)))
+        settings = {**self.settings, "draws": len(rows)}
+        if self.settings.get("thin") is not None:
+            settings["thin"] = self.settings["thin"] * rows.step
+        return Draws(
+            values=jax.tree.map(lambda leaf: lazy.window(leaf, rows), self.values),
+            weight=lazy.window(self.weight, rows),
+            stats={name: lazy.window(leaf, rows) for name, leaf in self.stats.items()},
+            diverged=np.where(inside, before, -1),
+            last=self.last,
+            settings=settings,
+            has_position=self.has_position,
+            online=self.online,
+        )
+
+    def thin(self, k: int) -> Draws:
+        """Every k-th draw of every chain, with its weight."""
+        check.count("k", k, least=1)
+        return self[::k]
+
+    def blocks(self, size: int | None = None) -> Iterator[tuple[slice, PyTree]]:
+        """Consecutive draws of all chains: where they are, and their values as numpy arrays.
+
+        ``size`` draws at a time; by default as many as fit into 64 MB.
+        """
+        if size is None:
+            size = lazy.draws_per_block(self.values)
+        check.count("size", size, least=1)
+        for part in lazy.draw_slices(len(self), size):
+            yield part, jax.tree.map(lambda leaf, part=part: np.asarray(leaf[:, part]), self.values)
+
+    def expectation(self, f: Function) -> Estimate:
+        """sum(w f) / sum(w) with its Monte Carlo standard error; f may return a pytree."""
+        from sundman import estimate
+
+        return estimate.mean(self, f)
+
+    def mean(self) -> Estimate:
+        """The weighted mean of the kept values and its standard error, in their structure."""
+        from sundman import estimate
+
+        return estimate.mean(self)
+
+    def variance(self, f: Function | None = None) -> Any:
+        """The weighted variance of the kept values, or of f of them, in their structure."""
+        from sundman import estimate
+
+        return estimate.variance(self, f)
+
+    def quantile(self, q: float | Sequence[float], f: Function | None = None) -> Any:
+        """The weighted quantiles: see :func:`sundman.estimate.quantile`."""
+        from sundman import estimate
+
+        return estimate.quantile(self, q, f)
+
+    def ess(self, f: Function | None = None) -> Any:
+        """The effective sample size of each kept value, or of f of them."""
+        from sundman import estimate
+
+        return estimate.ess(self, f)
+
+    def resample(self, key: Array, n: int, *, per_chain: bool = False) -> Draws:
+        """n draws of equal weight, in proportion to the weights: see :mod:`sundman.resampling`.
+
+        All chains are joined into one; with ``per_chain`` each gives n draws, and those that
+        diverged are left out.
+        """
+        from sundman import resampling
+
+        return resampling.per_chain(self, key, n) if per_chain else resampling.pooled(self, key, n)
+
+    def to_arviz(self, resample: int | None = None, key: Array | None = None) -> Any:
+        """An ``arviz.InferenceData``: see :func:`sundman.inference_data.inference_data`."""
+        from sundman.inference_data import inference_data
+
+        return inference_data(self, resample=resample, key=key)
+
+
+def _below(rows: range, draw: int) -> int:
+    """How many of ``rows`` are less than ``draw``."""
+    return len(range(rows.start, min(rows.stop, max(int(draw), rows.start)), rows.step))

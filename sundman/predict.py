@@ -15,7 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from sundman import likelihoods, metrics
+from sundman import lazy, likelihoods, metrics
 from sundman.draws import Draws
 from sundman.likelihoods import Likelihood, Normal
 from sundman.posterior import Position, Posterior, model_params
@@ -53,16 +53,18 @@ class NormalMixture(NamedTuple):
         return low, high
 
 
-def _flat(draws: Draws, weighted: bool) -> tuple[PyTree, np.ndarray]:
-    """All draws with a weight, chains joined; and their weights, summing to one."""
-    weight = draws.weight.ravel().astype(np.float64)
-    kept = weight > 0
-    if not kept.any():
+def _kept(draws: Draws, weighted: bool) -> tuple[np.ndarray, np.ndarray]:
+    """The draws with a weight, counted chain after chain; and their weights, summing to one."""
+    weight = np.asarray(draws.weight, np.float64).ravel()
+    rows = np.flatnonzero(weight > 0)
+    if len(rows) == 0:
         raise ValueError("every weight is 0: all chains diverged, there is nothing to predict with")
-    rows = slice(None) if kept.all() else np.flatnonzero(kept)
-    positions = jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:])[rows], draws.position)
-    weight = weight[kept] if weighted else np.ones(np.count_nonzero(kept))
-    return positions, (weight / weight.sum()).astype(np.float32)
+    weight = weight[rows] if weighted else np.ones(len(rows))
+    return rows, (weight / weight.sum()).astype(np.float32)
+
+
+def _positions(draws: Draws, rows: np.ndarray) -> PyTree:
+    return jax.tree.map(lambda leaf: lazy.gather(leaf, rows), draws.position)
 
 
 @dataclass(frozen=True)
@@ -86,17 +88,12 @@ def _member(model: Any, likelihood: Likelihood | None) -> _Member:
 
 
 @partial(jax.jit, static_argnames=("one",))
-def _average(positions: PyTree, weight: Any, x: Any, one: Callable) -> Any:
+def _add(total: Any, positions: PyTree, weight: Any, x: Any, one: Callable) -> Any:
     def body(total: Any, item: tuple) -> tuple[Any, None]:
         position, w = item
         return jax.tree.map(lambda t, v: t + w * v, total, one(position, x)), None
 
-    first = jax.tree.map(lambda leaf: leaf[0], positions)
-    empty = jax.tree.map(
-        lambda leaf: jnp.zeros(leaf.shape, jnp.result_type(leaf.dtype, weight.dtype)),
-        jax.eval_shape(one, first, x),
-    )
-    return lax.scan(body, empty, (positions, weight))[0]
+    return lax.scan(body, total, (positions, weight))[0]
 
 
 @partial(jax.jit, static_argnames=("one",))
@@ -124,12 +121,23 @@ def predict(
       weighted: average with the time weights; without them the ensemble is that of equal draws.
       members: return the predictive of every draw, (draw, point, ...), instead of the average.
     """
-    positions, weight = _flat(draws, weighted)
+    rows, weight = _kept(draws, weighted)
     one = _member(model, likelihood)
     x = jax.tree.map(jnp.asarray, x)
-    first = jax.tree.map(lambda leaf: leaf[0], positions)
-    if isinstance(jax.eval_shape(one, first, x), Normal):
-        parts = _members(positions, x, one)
-        return NormalMixture(np.asarray(parts.mean), np.asarray(parts.sd), weight)
-    found = _members(positions, x, one) if members else _average(positions, weight, x, one)
-    return jax.tree.map(np.asarray, found)
+    first = jax.tree.map(lambda leaf: leaf[0], _positions(draws, rows[:1]))
+    shape = jax.eval_shape(one, first, x)
+    size = draws.chains * lazy.draws_per_block(draws.position)
+    pieces = list(lazy.draw_slices(len(rows), size))
+    if members or isinstance(shape, Normal):
+        parts = [
+            jax.tree.map(np.asarray, _members(_positions(draws, rows[piece]), x, one))
+            for piece in pieces
+        ]
+        found = jax.tree.map(lambda *leaves: np.concatenate(leaves), *parts)
+        return NormalMixture(found.mean, found.sd, weight) if isinstance(shape, Normal) else found
+    total = jax.tree.map(
+        lambda leaf: jnp.zeros(leaf.shape, jnp.result_type(leaf.dtype, weight.dtype)), shape
+    )
+    for piece in pieces:
+        total = _add(total, _positions(draws, rows[piece]), weight[piece], x, one)
+    return jax.tree.map(np.asarray, total)

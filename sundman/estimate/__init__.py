@@ -2,9 +2,14 @@
 
 from sundman.estimate.density import histogram, total_variation
 from sundman.estimate.moments import Estimate, covariance, ess, evaluate, mean, variance
+from sundman.estimate.quantile import quantile
 from sundman.estimate.rhat import split_rhat
 from sundman.estimate.stein import kernel_stein_discrepancy
-from sundman.estimate.temperature import configurational_temperature
+from sundman.estimate.temperature import (
+    configurational_temperature,
+    kinetic_temperature,
+    temperature_by_block,
+)
 
 __all__ = [
     "Estimate",
@@ -14,8 +19,11 @@ __all__ = [
     "evaluate",
     "histogram",
     "kernel_stein_discrepancy",
+    "kinetic_temperature",
     "mean",
+    "quantile",
     "split_rhat",
+    "temperature_by_block",
     "total_variation",
     "variance",
 ]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from sundman.draws import Draws
-from sundman.estimate.moments import Function, evaluate
+from sundman.estimate.moments import Function, flat_blocks
 from sundman.targets import Target
 
 
@@ -14,15 +14,16 @@ def histogram(draws: Draws, edges: tuple[np.ndarray, ...], f: Function | None = 
 
     ``edges`` has one array of cell edges for each component of f (or of the position).
     """
-    values = evaluate(draws, f)
-    points = values.reshape(draws.weight.size, -1)
-    if points.shape[1] != len(edges):
-        raise ValueError(
-            f"edges has {len(edges)} axes, but the values have {points.shape[1]} components"
-        )
-    weight = draws.weight.astype(np.float64).ravel()
-    kept = weight > 0
-    counts, _ = np.histogramdd(points[kept], bins=list(edges), weights=weight[kept])
+    weight = np.asarray(draws.weight, np.float64)
+    counts = np.zeros(tuple(len(axis) - 1 for axis in edges))
+    for part, block in flat_blocks(draws, f):
+        if block.shape[2] != len(edges):
+            raise ValueError(
+                f"edges has {len(edges)} axes, but the values have {block.shape[2]} components"
+            )
+        w = weight[:, part].ravel()
+        points = block.reshape(w.size, -1)[w > 0]
+        counts += np.histogramdd(points, bins=list(edges), weights=w[w > 0])[0]
     return counts / weight.sum()
 
 

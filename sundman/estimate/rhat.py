@@ -10,28 +10,38 @@ from __future__ import annotations
 
 from typing import Any
 
+import jax
 import numpy as np
 
 from sundman.draws import Draws
-from sundman.estimate.moments import Function, evaluate
+from sundman.estimate.moments import Function, kept, shaped
+from sundman.estimate.sums import stretch_sums
 
 
 def split_rhat(draws: Draws, f: Function | None = None) -> Any:
     """Split R-hat of each component of f; near 1 when the chains sample one law."""
-    values = evaluate(draws, f)
-    shape, half = values.shape[2:], len(draws) // 2
+    half = len(draws) // 2
     if half < 2:
         raise ValueError(f"split R-hat needs 4 draws or more per chain, got {len(draws)}")
-    values = values.reshape(*draws.weight.shape, -1).astype(np.float64)
-    parts = np.concatenate([values[:, :half], values[:, -half:]])
-    weight = np.concatenate([draws.weight[:, :half], draws.weight[:, -half:]]).astype(np.float64)
-    alive = weight.sum(axis=1) > 0
-    parts, weight = parts[alive], weight[alive]
-    parts = np.where(weight[..., None] > 0, parts, 0.0)
-    share = weight / weight.sum(axis=1, keepdims=True)
-    means = np.einsum("cd,cdk->ck", share, parts)
-    within = np.einsum("cd,cdk->ck", share, (parts - means[:, None]) ** 2).mean(axis=0)
-    between = means.var(axis=0, ddof=1)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        ratio = np.sqrt((within + between) / within)
-    return float(ratio[0]) if shape == () else ratio.reshape(shape)
+    weight = np.asarray(draws.weight, np.float64)
+    middle = len(draws) % 2  # of an odd number of draws, the middle one is in neither half
+    stretch = np.repeat([0, 1, 1 + middle], [half, middle, half])
+    return jax.tree.map(lambda leaf: _of_leaf(leaf, weight, stretch), kept(draws, f))
+
+
+def _of_leaf(leaf: Any, weight: np.ndarray, stretch: np.ndarray) -> Any:
+    ratio = np.empty(leaf.shape[2:])
+    for where, sums in stretch_sums(leaf, weight, stretch):
+        total, first, second = (
+            np.concatenate([part[:, 0], part[:, -1]])
+            for part in (sums.weight, sums.first, sums.second)
+        )
+        alive = total > 0
+        total = total[alive, None]
+        means = first[alive] / total
+        within = np.maximum(second[alive] / total - means**2, 0.0).mean(axis=0)
+        between = means.var(axis=0, ddof=1)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            found = np.sqrt((within + between) / within)
+        ratio[where] = found.reshape(ratio[where].shape)
+    return shaped(ratio)

@@ -16,7 +16,7 @@ import numpy as np
 from jax import Array, lax
 from jax.flatten_util import ravel_pytree
 
-from sundman import check
+from sundman import check, lazy
 from sundman.draws import Draws
 from sundman.gradients import Potential
 
@@ -47,9 +47,7 @@ def kernel_stein_discrepancy(
     rows = np.flatnonzero(weight > 0)
     if len(rows) > most:
         rows = np.random.default_rng(seed).choice(rows, most, replace=False)
-    positions = jax.tree.map(
-        lambda leaf: jnp.asarray(leaf.reshape(-1, *leaf.shape[2:])[rows]), draws.position
-    )
+    positions = jax.tree.map(lambda leaf: jnp.asarray(lazy.gather(leaf, rows)), draws.position)
     share = jnp.asarray(weight[rows] / weight[rows].sum())
 
     @jax.jit

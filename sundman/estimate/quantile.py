@@ -1,0 +1,53 @@
+"""Weighted quantiles.
+
+With F(x) the share of the weight on draws of value x or less, the quantile is
+
+    Q(q) = min { x of the draws : F(x) >= q }
+
+so it is one of the draws; nothing is interpolated.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+import numpy as np
+
+from sundman.draws import Draws
+from sundman.estimate.moments import Function, kept, shaped, weights
+from sundman.lazy import component_slices
+
+_ELEMENTS = 4 * 2**20
+
+
+def quantile(draws: Draws, q: float | Sequence[float], f: Function | None = None) -> Any:
+    """Q(q) of each component of f over all draws; several q make a first axis.
+
+    Draws of equal values count together. Q(0) is the smallest draw that has a weight, Q(1) the
+    largest.
+    """
+    levels = np.asarray(q, np.float64)
+    if levels.ndim > 1 or not ((levels >= 0) & (levels <= 1)).all():
+        raise ValueError(f"q must be a number from 0 to 1, or a list of them; got q={q!r}")
+    weight = weights(draws)
+    return jax.tree.map(lambda leaf: _of_leaf(leaf, weight, levels), kept(draws, f))
+
+
+def _of_leaf(leaf: Any, weight: np.ndarray, levels: np.ndarray) -> Any:
+    shape = leaf.shape[2:]
+    found = np.empty((levels.size, *shape), leaf.dtype)
+    rows = np.flatnonzero(weight.ravel() > 0)
+    share = weight.ravel()[rows]
+    for where in component_slices(shape, max(1, _ELEMENTS // weight.size)):
+        k = math.prod(part.stop - part.start for part in where)
+        piece = np.asarray(leaf[(slice(None), slice(None), *where)])
+        values = piece.reshape(weight.size, k)[rows]
+        order = np.argsort(values, axis=0, kind="stable")
+        running = np.cumsum(share[order], axis=0)
+        rank = np.array([(running < level * running[-1]).sum(axis=0) for level in levels.ravel()])
+        picked = np.take_along_axis(values, np.take_along_axis(order, rank, axis=0), axis=0)
+        found[(slice(None), *where)] = picked.reshape(levels.size, *piece.shape[2:])
+    return shaped(found.reshape(levels.shape + shape))
