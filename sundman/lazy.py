@@ -17,13 +17,13 @@ PyTree = Any
 BLOCK_BYTES = 64 * 2**20
 
 
-def draws_per_block(values: PyTree, most: int = BLOCK_BYTES) -> int:
-    """How many draws of all chains fit into ``most`` bytes; one at least."""
+def draws_per_block(values: PyTree) -> int:
+    """How many draws of all chains fit into ``BLOCK_BYTES``; one at least."""
     one = sum(
         np.dtype(leaf.dtype).itemsize * math.prod(leaf.shape) // max(leaf.shape[1], 1)
         for leaf in jax.tree.leaves(values)
     )
-    return max(1, most // max(one, 1))
+    return max(1, BLOCK_BYTES // max(one, 1))
 
 
 def draw_slices(draws: int, size: int) -> Iterator[slice]:

@@ -2,7 +2,7 @@
 
 from sundman.estimate.density import histogram, total_variation
 from sundman.estimate.moments import Estimate, covariance, ess, evaluate, mean, variance
-from sundman.estimate.quantile import quantile
+from sundman.estimate.quantiles import quantile
 from sundman.estimate.rhat import split_rhat
 from sundman.estimate.stein import kernel_stein_discrepancy
 from sundman.estimate.temperature import (
