@@ -19,7 +19,16 @@ from sundman import (
 from sundman.draws import Draws
 from sundman.posterior import Batch, Position, Posterior
 from sundman.predict import NormalMixture, predict
-from sundman.runner import DivergenceWarning, sample
+from sundman.runner import (
+    DivergenceError,
+    DivergenceWarning,
+    Interrupted,
+    JsonLines,
+    TensorBoard,
+    read_log,
+    resume,
+    sample,
+)
 from sundman.samplers import (
     Sampler,
     SamplerState,
@@ -35,19 +44,25 @@ from sundman.samplers import (
     sgld,
     sgnht,
 )
+from sundman.store import StoreError
 from sundman.warm_start import map_estimate
 
 __version__ = "0.1.0"
 
 __all__ = [
     "Batch",
+    "DivergenceError",
     "DivergenceWarning",
     "Draws",
+    "Interrupted",
+    "JsonLines",
     "NormalMixture",
     "Position",
     "Posterior",
     "Sampler",
     "SamplerState",
+    "StoreError",
+    "TensorBoard",
     "baoab",
     "clocks",
     "compose",
@@ -63,6 +78,8 @@ __all__ = [
     "noise",
     "predict",
     "priors",
+    "read_log",
+    "resume",
     "sa_lm",
     "sa_sghmc",
     "sa_sgld",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -48,6 +49,17 @@ class Draws:
     settings: Mapping[str, Any] = field(default_factory=dict)
     has_position: bool = True
     online: Any = None
+
+    @classmethod
+    def open(cls, path: str | os.PathLike[str]) -> Draws:
+        """The draws of a run at ``store=path``, finished or going on, read when they are used.
+
+        Those written by now: open it again to see more. The pytrees are loaded by pickle: open
+        only runs you trust.
+        """
+        from sundman.store.opened import open_draws
+
+        return open_draws(path)
 
     @property
     def position(self) -> PyTree:

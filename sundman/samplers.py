@@ -50,6 +50,10 @@ class Sampler(optax.GradientTransformationExtraArgs):
         self.clock = clock
         return self
 
+    def __reduce__(self) -> tuple[Callable, tuple[Integrator, Clock]]:
+        """Pickled as the product it is."""
+        return compose, (self.integrator, self.clock)
+
     @property
     def settings(self) -> dict[str, Any]:
         """Every setting of the integrator and of the clock, by name."""

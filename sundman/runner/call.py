@@ -102,7 +102,11 @@ def check_call(call: Call) -> None:
 
 @dataclass
 class Parts:
-    """What a run is made of: the work at its beginning, and what turns it into draws."""
+    """What a run is made of: the work at its beginning, and what turns it into draws.
+
+    ``at_once`` is the number of host batches handed over at a time, if data are streamed;
+    ``example`` is what a step is given: such a batch, or all data in memory.
+    """
 
     plan: loop.Plan
     work: Work
@@ -110,6 +114,7 @@ class Parts:
     size: Piece
     pieces: list[Piece]
     at_once: int | None
+    example: PyTree
 
 
 def prepare(call: Call, size: Piece | None = None) -> Parts:
@@ -138,7 +143,7 @@ def prepare(call: Call, size: Piece | None = None) -> Parts:
         chain = timed.begin(chain, jnp.float32(call.thin_time), data, plan=plan)
     work = Work(chain, averages)
     pieces = blocks.pieces(call.burn_in, call.draws, call.thin, size)
-    return Parts(plan, work, guard, size, pieces, at_once)
+    return Parts(plan, work, guard, size, pieces, at_once, data)
 
 
 def _host(gradient: GradientEstimator) -> tuple[int | None, PyTree]:

@@ -140,7 +140,7 @@ class Guard:
         lost = ~((worst < health.RUNAWAY) & finite) & ~self.losses.frozen
         events = [
             self._lose(chain, first_step + int(np.asarray(found.steps)[chain]), 0, {})
-            for chain in np.flatnonzero(lost)
+            for chain in np.flatnonzero(lost).tolist()
         ]
         self._remember_low(found, lost)
         return self._hold(lost, before, now), events
@@ -157,7 +157,7 @@ class Guard:
         record = jax.tree.map(np.array, record)
         lost, events, good = np.zeros_like(suspect), [], {}
         potential = health.sound_potential(record.weight, record.stats, np)
-        for chain in np.flatnonzero(suspect):
+        for chain in np.flatnonzero(suspect).tolist():
             end = _first_bad(potential[:, chain], self.losses.low[chain], self.scale)
             if end == len(potential) and finite[chain]:
                 continue
@@ -166,10 +166,10 @@ class Guard:
             end = _onset(potential[:end, chain].astype(np.float64), first[1])
             last = {k: float(v[max(end - 1, 0), chain]) for k, v in record.stats.items()}
             last.setdefault("dt", float(record.weight[max(end - 1, 0), chain]))
-            events.append(self._lose(int(chain), step, first[1] + end, last))
+            events.append(self._lose(chain, step, first[1] + end, last))
             good[chain] = end
         self._remember_low(found, lost)
-        for chain in np.flatnonzero(lost | self.losses.frozen):
+        for chain in np.flatnonzero(lost | self.losses.frozen).tolist():
             _cut(record, chain, good.get(chain, 0))
         now = self._hold(lost, before, now)
         if self.keeps_position and self.thin is not None:
@@ -192,7 +192,7 @@ class Guard:
             losses.step[chain], losses.draw[chain] = step, draw
         losses.times[chain] += 1
         losses.frozen[chain] = not self.restart
-        return Loss(int(chain), step, draw, last)
+        return Loss(chain, step, draw, last)
 
     def _remember_low(self, found: health.Health, lost: np.ndarray) -> None:
         keep = lost | self.losses.frozen

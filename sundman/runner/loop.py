@@ -49,10 +49,10 @@ class Record(NamedTuple):
 
 def _statistics(
     value: Array, grads: PyTree, position: PyTree, before: SamplerState, after: SamplerState
-) -> dict[str, Callable[[], Array]]:
+) -> dict[str, Callable[[], Any]]:
     """How to compute each statistic of the position that a step leaves."""
     size = sum(leaf.size for leaf in jax.tree.leaves(position))
-    found: dict[str, Callable[[], Array]] = {
+    found: dict[str, Callable[[], Any]] = {
         "potential": lambda: value,
         "time": lambda: before.clock.time,
         "grad_norm": lambda: optax.tree.norm(grads),

@@ -11,6 +11,7 @@ from sundman.draws import Draws
 from sundman.runner.call import Call
 from sundman.runner.guard import Losses, Work
 from sundman.runner.loop import Record
+from sundman.runner.online import known
 from sundman.runner.session import Done, Outcome, last_chain
 
 PyTree = Any
@@ -26,9 +27,9 @@ class Memory:
         """Take the draws of a block."""
         self._records.append(record)
 
-    def after_piece(self, done: Done, work: Work, losses: Losses, last: bool) -> None:
+    def after_piece(self, done: Done, work: Work, losses: Losses, over: bool, save: bool) -> None:
         """Nothing to do: memory does not outlive the process."""
-        del done, work, losses, last
+        del done, work, losses, over, save
 
     def draws(self, call: Call, outcome: Outcome) -> Draws:
         """All blocks joined along the draws: axes (chain, draw, ...)."""
@@ -50,21 +51,8 @@ class Memory:
             last=jax.tree.map(np.asarray, last_chain(outcome.work).position),
             settings=settings_of(call, outcome),
             has_position=call.collect is None,
-            online=averages_of(outcome.work),
+            online=known(outcome.work.averages),
         )
-
-
-def averages_of(work: Work) -> PyTree:
-    """The online averages on the host, NaN for a chain that has averaged nothing."""
-    if work.averages is None:
-        return None
-    number = np.asarray(work.averages.number)
-
-    def known(leaf: Any) -> np.ndarray:
-        host = np.asarray(leaf)
-        return np.where((number > 0).reshape(-1, *[1] * (host.ndim - 1)), host, np.nan)
-
-    return jax.tree.map(known, work.averages)
 
 
 def settings_of(call: Call, outcome: Outcome) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import Array
 
 PyTree = Any
@@ -55,3 +56,16 @@ def add(average: Average, value: PyTree, weight: Array, stats: Mapping[str, Arra
         number,
         _toward(average.equal, value, jnp.where(good, 1.0 / jnp.maximum(number, 1.0), 0.0)),
     )
+
+
+def known(averages: Average | None) -> Average | None:
+    """The averages of every chain on the host, NaN for a chain that has averaged nothing."""
+    if averages is None:
+        return None
+    some = np.asarray(averages.number) > 0
+
+    def of_some(leaf: Array) -> np.ndarray:
+        host = np.asarray(leaf)
+        return np.where(some.reshape(-1, *[1] * (host.ndim - 1)), host, np.nan)
+
+    return jax.tree.map(of_some, averages)

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
 from dataclasses import replace as replace_fields
 from typing import Any
 
 from jax import Array
 
+from sundman import check
 from sundman.draws import Draws
 from sundman.runner import loop, session
 from sundman.runner.call import Call, check_call, count_draws, prepare
 from sundman.runner.memory import Memory
+from sundman.runner.report import Watcher
 from sundman.runner.start import settle_temperature
+from sundman.runner.watching import all_watchers, watched
 from sundman.samplers import Sampler
 
 PyTree = Any
@@ -39,6 +43,10 @@ def sample(
     per_chain: bool | None = None,
     on_divergence: str = "freeze",
     progress: bool | None = None,
+    watchers: Sequence[Watcher] = (),
+    store: str | os.PathLike[str] | None = None,
+    checkpoint_every: int | None = None,
+    resume: bool = False,
 ) -> Draws:
     """Run ``sampler`` on ``target`` and return weighted draws.
 
@@ -75,6 +83,13 @@ def sample(
         out of all proportion: ``"freeze"`` it where it was last good, ``"restart"`` it from
         there, or ``"raise"``. In each case its draws from there on have weight 0.
       progress: show how the run goes; by default if it takes long or the output is a terminal.
+      watchers: others to be told how it goes, such as :class:`sundman.JsonLines`.
+      store: a directory to write the draws to as they come, with checkpoints; the draws returned
+        stay there and are read when used. See :func:`sundman.resume`.
+      checkpoint_every: blocks between checkpoints (a block takes about a second); by default
+        half a minute. SIGINT and SIGTERM make one and stop.
+      resume: if ``store`` holds this same run already, go on with it; refused if anything
+        differs.
     """
     call = Call(
         target=target,
@@ -96,7 +111,24 @@ def sample(
         on_divergence=on_divergence,
     )
     check_call(call)
+    if checkpoint_every is not None:
+        check.count("checkpoint_every", checkpoint_every, least=1)
+    if store is None and (resume or checkpoint_every is not None):
+        raise ValueError("resume and checkpoint_every are about a run on disk: give store=")
     call = replace_fields(call, sampler=settle_temperature(target, sampler))
+    if store is not None:
+        from sundman.runner.on_disk import begin
+
+        return begin(
+            call,
+            store,
+            every=checkpoint_every,
+            go_on=resume,
+            progress=progress,
+            watchers=watchers,
+        )
+    memory, seen = Memory(), all_watchers(progress, watchers)
     parts = prepare(call)
-    memory = Memory()
-    return memory.draws(call, session.run(call, parts, memory, [], session.Done()))
+    with watched(seen, call.settings):
+        outcome = session.run(call, parts, memory, seen, session.Done())
+    return memory.draws(call, outcome)

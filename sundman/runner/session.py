@@ -36,8 +36,8 @@ class Keeper(Protocol):
         """Take the draws of a block, axes (draw, chain)."""
         ...
 
-    def after_piece(self, done: Done, work: Work, losses: Losses, last: bool) -> None:
-        """A piece is done, its draws are added; called last when the run is over."""
+    def after_piece(self, done: Done, work: Work, losses: Losses, over: bool, save: bool) -> None:
+        """A piece is done, its draws are added; ``save`` all there is if the run stops here."""
         ...
 
 
@@ -53,9 +53,8 @@ def _report(
     stats: Mapping[str, Any] = {}
     if record is not None:
         columns = {"dt": record.weight, **record.stats}
-        stats = summarise(
-            {name: _two_axes(column) for name, column in columns.items()}, record.weight.T > 0
-        )
+        alive = np.asarray(record.weight).T > 0
+        stats = summarise({name: _two_axes(column) for name, column in columns.items()}, alive)
     return BlockReport(
         stage="burn-in" if record is None else "sampling",
         block=done.pieces,
@@ -70,7 +69,7 @@ def _report(
     )
 
 
-def _two_axes(column: np.ndarray) -> np.ndarray:
+def _two_axes(column: Any) -> np.ndarray:
     """Axes (chain, draw); a statistic with several numbers per draw shows the first."""
     return np.swapaxes(column.reshape(*column.shape[:2], -1)[..., 0], 0, 1)
 
@@ -124,8 +123,9 @@ def run(
             for watcher in watchers:
                 watcher.block(_report(done, call, guard.losses, record, seconds))
             over = done.pieces == len(parts.pieces) or bool(guard.losses.frozen.all())
-            keeper.after_piece(done, work, guard.losses, over)
-            if lost and call.on_divergence == "raise":
+            broken_off = bool(lost) and call.on_divergence == "raise"
+            keeper.after_piece(done, work, guard.losses, over, broken_off)
+            if broken_off:
                 raise divergence.DivergenceError(
                     divergence.describe(lost[0], call.sampler.settings)
                 )

@@ -8,8 +8,7 @@ target's up to the curvature of the density within a cell. The table is made at 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -62,10 +61,27 @@ def _draw(table: Table, key: Array, n: int) -> Array:
     return jnp.asarray(table.lower)[cell] + step
 
 
+class TableSampler:
+    """``sampler(key, n)``: draws from a table that is built when it is first needed."""
+
+    def __init__(self, build: Callable[[], Table]) -> None:
+        self._build = build
+        self._table: Table | None = None
+
+    def __call__(self, key: Array, n: int) -> Array:
+        """``n`` independent draws."""
+        if self._table is None:
+            self._table = self._build()
+        return _draw(self._table, key, n)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Without the table, which can be built again."""
+        return {"_build": self._build, "_table": None}
+
+
 def line_sampler(density: Callable[[Floats], Floats], low: float, high: float) -> Sampler:
     """Draws of shape (n, 1) from a density on [low, high], by 4096 cells."""
 
-    @cache
     def table() -> Table:
         edges = np.linspace(low, high, 4097)
         size = np.diff(edges)
@@ -75,7 +91,7 @@ def line_sampler(density: Callable[[Floats], Floats], low: float, high: float) -
             mass, edges[:-1, None], size[:, None], np.stack([value[:-1], value[1:]], axis=-1)
         )
 
-    return lambda key, n: _draw(table(), key, n)
+    return TableSampler(table)
 
 
 def plane_sampler(
@@ -83,7 +99,6 @@ def plane_sampler(
 ) -> Sampler:
     """Draws of shape (n, 2) from a density on a box, by cells no longer than ``longest``."""
 
-    @cache
     def table() -> Table:
         edges = [np.linspace(low, high, 2 + int((high - low) / longest)) for low, high in box]
         value = density(np.stack(np.meshgrid(*edges, indexing="ij")))
@@ -96,4 +111,4 @@ def plane_sampler(
             mass[kept], *(np.stack(each, axis=-1)[kept] for each in (lower, size, corners))
         )
 
-    return lambda key, n: _draw(table(), key, n)
+    return TableSampler(table)

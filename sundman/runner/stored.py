@@ -1,0 +1,221 @@
+"""Draws kept on disk while a run goes on, with checkpoints to resume from."""
+
+from __future__ import annotations
+
+import time
+import zlib
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+import numpy as np
+
+import sundman
+from sundman.posterior import Posterior
+from sundman.runner import loop
+from sundman.runner.call import Call, Parts
+from sundman.runner.guard import Losses, Work
+from sundman.runner.loop import Record
+from sundman.runner.report import Watcher
+from sundman.runner.session import Done, last_chain
+from sundman.runner.stop import Stop, interruption
+from sundman.store import checkpoint
+from sundman.store.files import StoreError, writing
+from sundman.store.run import Run, as_arrays, leaf_names, skeleton
+from sundman.targets import Target
+
+PyTree = Any
+_FLUSH_SECONDS = 5.0
+_FLUSH_BYTES = 64 * 2**20
+_CHECKPOINT_SECONDS = 30.0
+
+
+def _target_in_words(target: Any) -> dict[str, Any]:
+    """What a target is, as far as one can tell without running it."""
+    posterior = target if isinstance(target, Posterior) else getattr(target, "posterior", None)
+    if isinstance(posterior, Posterior):
+        total = 0
+        for leaf in jax.tree.leaves(posterior.data):
+            total = zlib.crc32(np.ascontiguousarray(leaf).tobytes(), total)
+        return {
+            "target": "posterior",
+            "target.rows": posterior.size,
+            "target.data": f"crc32 {total:08x}",
+            "target.likelihood": posterior.likelihood.name,
+            "target.temperature": posterior.temperature,
+        }
+    if isinstance(target, Target):
+        return {"target": target.name, "target.temperature": target.temperature}
+    return {"target": getattr(target, "__qualname__", type(target).__qualname__)}
+
+
+def _in_words(tree: PyTree) -> dict[str, str]:
+    leaves = jax.tree.leaves(tree)
+    return {
+        name: f"{leaf.dtype.name}{list(leaf.shape)}"
+        for name, leaf in zip(leaf_names(tree), leaves, strict=True)
+    }
+
+
+def identify(call: Call, parts: Parts) -> dict[str, str]:
+    """What must be the same for a run to go on, as one flat mapping of texts."""
+    chain = last_chain(parts.work)
+    position = _in_words(chain.position)
+    values = _in_words(jax.eval_shape(jax.vmap(parts.plan.collect), chain.position))
+    key = np.asarray(chain.state.key[0]).tolist()
+    found = {
+        **call.settings,
+        **_target_in_words(call.target),
+        "key": key,
+        "stats": list(call.stats),
+        "online": call.online is not None,
+        **{f"position.{name}": text for name, text in position.items()},
+        **{f"values.{name}": text for name, text in values.items()},
+    }
+    return {name: str(value) for name, value in found.items()}
+
+
+def describe(call: Call, parts: Parts) -> dict[str, Any]:
+    """What run.json says about a run."""
+    return {
+        "sundman": sundman.__version__,
+        "jax": jax.__version__,
+        "device": jax.devices()[0].device_kind,
+        "chains": call.chains,
+        "draws": call.draws,
+        "has_position": call.collect is None,
+        "weighting": call.settings["weighting"],
+        "size": parts.size._asdict(),
+        "settings": call.settings,
+        "identity": identify(call, parts),
+    }
+
+
+def layout(call: Call, parts: Parts) -> tuple[dict[str, PyTree], dict[str, tuple]]:
+    """The skeletons of the pytrees of a run, and name -> (shape, dtype) of its arrays."""
+    chain = last_chain(parts.work)
+    data = parts.example
+    values = jax.eval_shape(jax.vmap(parts.plan.collect), chain.position)
+    _, (weight, stats) = jax.eval_shape(
+        lambda c: loop.each_chain(lambda one: loop.step(one, data, parts.plan), c), chain
+    )
+    columns = {
+        **{
+            f"values/{n}": v
+            for n, v in zip(leaf_names(values), jax.tree.leaves(values), strict=True)
+        },
+        "weight": weight,
+        **{f"stats/{name}": leaf for name, leaf in stats.items()},
+    }
+    shapes = {
+        name: ((leaf.shape[0], call.draws, *leaf.shape[1:]), leaf.dtype)
+        for name, leaf in columns.items()
+    }
+    structure = {
+        "values": skeleton(values),
+        "position": skeleton(chain.position),
+        "online": None if parts.work.averages is None else skeleton(parts.work.averages),
+    }
+    return structure, shapes
+
+
+def state_of(done: Done, work: Work, losses: Losses) -> checkpoint.Tree:
+    """A complete state, for a checkpoint."""
+    chain = last_chain(work)
+    return {
+        "work": as_arrays(work.chain),
+        "position": as_arrays(chain.position),
+        "averages": as_arrays(work.averages),
+        "losses": losses.arrays(),
+        "done": {name: np.asarray(value) for name, value in done._asdict().items()},
+    }
+
+
+def _columns(records: list[Record]) -> dict[str, np.ndarray]:
+    values, weight, stats, _ = jax.tree.map(
+        lambda *parts: np.swapaxes(np.concatenate(parts), 0, 1),
+        *[record._replace(broke=None) for record in records],
+    )
+    names = leaf_names(values)
+    return {
+        **{f"values/{n}": v for n, v in zip(names, jax.tree.leaves(values), strict=True)},
+        "weight": weight,
+        **{f"stats/{name}": column for name, column in stats.items()},
+    }
+
+
+class Disk:
+    """Keeps the blocks of a run in its directory.
+
+    Draws go to disk every few seconds and count from then on; a checkpoint is made every
+    ``every`` pieces, or every half minute, and when a signal asks to stop.
+    """
+
+    def __init__(
+        self, run: Run, every: int | None, stop: Stop, watchers: Sequence[Watcher], written: int
+    ) -> None:
+        self._run, self._every, self._stop, self._watchers = run, every, stop, watchers
+        self._arrays = run.arrays("r+")
+        self._waiting: list[Record] = []
+        self._bytes = 0
+        self._written = written
+        self._flushed = self._saved = time.perf_counter()
+
+    def add(self, record: Record) -> None:
+        """Take the draws of a block."""
+        self._waiting.append(record)
+        self._bytes += sum(leaf.nbytes for leaf in jax.tree.leaves(record))
+
+    def after_piece(self, done: Done, work: Work, losses: Losses, over: bool, save: bool) -> None:
+        """Write what is due; stop if a signal asked for it."""
+        now = time.perf_counter()
+        if self._every is None:
+            due = now - self._saved > _CHECKPOINT_SECONDS
+        else:
+            due = done.pieces % self._every == 0
+        due |= over or save or self._stop.signal is not None
+        if due or self._bytes > _FLUSH_BYTES or now - self._flushed > _FLUSH_SECONDS:
+            self._flush(done, losses, over)
+        if due:
+            self._checkpoint(done, work, losses)
+        if self._stop.signal is not None and not over:
+            message = (
+                f'stopped after draw {done.draws}; go on with sundman.resume("{self._run.path}")'
+            )
+            for watcher in self._watchers:
+                watcher.event("interrupted", message, signal=self._stop.signal.name)
+            raise interruption(self._stop.signal, message)
+
+    def _flush(self, done: Done, losses: Losses, over: bool) -> None:
+        path, lock = self._run.path, self._run.lock
+        assert lock is not None  # only the process that holds it writes
+        lock.check()
+        with writing("draws", path, self._written):
+            if self._waiting:
+                self._arrays.write(self._written, _columns(self._waiting))
+            lock.check()
+            self._run.write_progress(
+                {
+                    **done._asdict(),
+                    "diverged": losses.draw.tolist(),
+                    "diverged_step": losses.step.tolist(),
+                    "finished": over,
+                }
+            )
+        self._written, self._bytes = done.draws, 0
+        self._waiting.clear()
+        self._flushed = time.perf_counter()
+
+    def _checkpoint(self, done: Done, work: Work, losses: Losses) -> None:
+        with writing("a checkpoint", self._run.path, self._written):
+            try:
+                checkpoint.save(
+                    self._run.checkpoints.resolve(), done.pieces, state_of(done, work, losses)
+                )
+            except (OSError, StoreError):
+                raise
+            except Exception as error:  # tensorstore has errors of its own
+                raise OSError(str(error)) from error
+        self._saved = time.perf_counter()
+        for watcher in self._watchers:
+            watcher.event("checkpoint", f"state saved after draw {done.draws}", draws=done.draws)

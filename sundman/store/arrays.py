@@ -1,0 +1,145 @@
+"""Draws in zarr: one array per leaf, made at full length, filled block by block.
+
+Chunks have checksums and are replaced as a whole, so a crash leaves each as it was or as it
+should be. Which draws count is written elsewhere, after them.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import zarr
+from zarr.codecs import Crc32cCodec
+
+from sundman.store.files import StoreError
+
+_CHUNK_BYTES = 4 * 2**20
+_CHECKSUM_BYTES = 4
+
+
+def create(path: Path, shapes: Mapping[str, tuple[tuple[int, ...], Any]]) -> None:
+    """Empty arrays, by name; shapes are (chain, draw, ...)."""
+    group = zarr.create_group(store=str(path))
+    for name, (shape, dtype) in shapes.items():
+        one = np.dtype(dtype).itemsize * shape[0] * math.prod(shape[2:])
+        length = max(1, min(shape[1], _CHUNK_BYTES // max(one, 1)))
+        group.create_array(
+            name,
+            shape=shape,
+            chunks=(shape[0], length, *shape[2:]),
+            dtype=dtype,
+            fill_value=np.nan,
+            compressors=[Crc32cCodec()],
+        )
+
+
+class Arrays:
+    """The arrays of a run, by name."""
+
+    def __init__(self, path: Path, mode: str) -> None:
+        self.path = path
+        try:
+            self._group = zarr.open_group(str(path), mode=mode)  # type: ignore[arg-type]
+        except FileNotFoundError:
+            raise StoreError(f"there are no draws in {path}: the store was damaged") from None
+
+    def __getitem__(self, name: str) -> zarr.Array:
+        """One array."""
+        try:
+            found = self._group[name]
+        except KeyError:
+            raise StoreError(f"the array {name!r} is missing from {self.path}") from None
+        assert isinstance(found, zarr.Array)
+        return found
+
+    def all_names(self) -> list[str]:
+        """Every array there is."""
+        members = self._group.members(max_depth=None)
+        return sorted(name for name, member in members if isinstance(member, zarr.Array))
+
+    def write(self, begin: int, columns: Mapping[str, np.ndarray]) -> None:
+        """Put columns, axes (chain, draw, ...), from draw ``begin`` on."""
+        for name, column in columns.items():
+            array = self[name]
+            try:
+                array[:, begin : begin + column.shape[1]] = column
+            except ValueError as error:
+                raise StoreError(
+                    f"a chunk of {name!r} in {self.path} is damaged: {error}"
+                ) from error
+
+    def check(self, names: Iterator[str] | list[str], draws: int) -> None:
+        """Raise if a chunk that holds one of the first ``draws`` draws is missing or cut short."""
+        for name in names:
+            array = self[name]
+            length = array.chunks[1]
+            whole = math.prod(array.chunks) * array.dtype.itemsize + _CHECKSUM_BYTES
+            for index in range(-(-draws // length)):
+                where = (0, index, *[0] * (array.ndim - 2))
+                file = self.path / name / array.metadata.encode_chunk_key(where)
+                size = file.stat().st_size if file.exists() else -1
+                if size != whole:
+                    state = "missing" if size < 0 else f"{size} bytes long instead of {whole}"
+                    last = min(draws, (index + 1) * length) - 1
+                    raise StoreError(
+                        f"draws {index * length} to {last} of {name!r} are damaged: {file} is "
+                        f"{state}. Restore it from a copy, or run again"
+                    )
+
+
+class LazyArray:
+    """The first draws of an array on disk, read when they are asked for."""
+
+    def __init__(self, array: zarr.Array, draws: int) -> None:
+        self._array = array
+        self.shape = (array.shape[0], draws, *array.shape[2:])
+        self.dtype = array.dtype
+        self.ndim = len(self.shape)
+        self.size = math.prod(self.shape)
+
+    def __len__(self) -> int:
+        """Number of chains."""
+        return self.shape[0]
+
+    def __getitem__(self, key: Any) -> np.ndarray:
+        """NumPy indexing by integers, slices and, along one axis, arrays of integers."""
+        parts = key if isinstance(key, tuple) else (key,)
+        if any(part is None or part is Ellipsis for part in parts):
+            return np.asarray(self)[key]
+        parts = parts + (slice(None),) * (self.ndim - len(parts))
+        keys = [self._within(part, size) for part, size in zip(parts, self.shape, strict=True)]
+        if any(isinstance(part, slice) and part.step not in (None, 1) for part in keys):
+            keys = [
+                np.arange(self.shape[axis])[k] if isinstance(k, slice) else k
+                for axis, k in enumerate(keys)
+            ]
+        try:
+            return np.asarray(self._array.oindex[tuple(keys)])
+        except ValueError as error:
+            raise StoreError(f"{self._array.path!r} is damaged on disk: {error}") from error
+
+    @staticmethod
+    def _within(part: Any, size: int) -> Any:
+        if isinstance(part, slice):
+            begin, end, step = part.indices(size)
+            return slice(begin, end) if step == 1 else part
+        rows = np.asarray(part)
+        if rows.dtype == bool:
+            return np.flatnonzero(rows)
+        if rows.size and (rows.min() < -size or rows.max() >= size):
+            raise IndexError(f"index {part} is out of range for an axis of length {size}")
+        rows = np.where(rows < 0, rows + size, rows)
+        return int(rows) if rows.ndim == 0 else rows
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        """All of it."""
+        whole = self[:]
+        return whole if dtype is None else whole.astype(dtype)
+
+    def __repr__(self) -> str:
+        """Shape and type, not contents."""
+        return f"LazyArray(shape={self.shape}, dtype={self.dtype})"

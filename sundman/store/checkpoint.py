@@ -1,0 +1,88 @@
+"""Complete states of a run, written by orbax: each appears at once, the last two are kept."""
+
+from __future__ import annotations
+
+import logging
+import shutil
+import warnings
+import zlib
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from sundman.store.files import StoreError
+
+_KEPT = 2
+Tree = dict[str, Any]
+
+
+def _checksum(tree: Tree) -> int:
+    total = 0
+    for group in sorted(tree):
+        for name in sorted(tree[group]):
+            array = np.ascontiguousarray(tree[group][name])
+            label = f"{group}/{name}:{array.dtype.str}:{array.shape}".encode()
+            total = zlib.crc32(array.tobytes(), zlib.crc32(label, total))
+    return total
+
+
+def _orbax() -> Any:
+    import orbax.checkpoint as orbax
+
+    logging.getLogger("absl").setLevel(logging.ERROR)
+    return orbax
+
+
+def save(directory: Path, number: int, tree: Tree) -> None:
+    """Write the state after ``number`` pieces; {group: {name: array}}."""
+    host: Tree = {
+        group: {name: np.asarray(leaf) for name, leaf in parts.items()}
+        for group, parts in tree.items()
+        if parts
+    }
+    host["checksum"] = {"crc32": np.uint32(_checksum(host))}
+    path = directory / f"{number:09d}"
+    if path.exists():  # the same state, saved before a crash
+        shutil.rmtree(path)
+    with _orbax().StandardCheckpointer() as writer:
+        writer.save(path, host)
+    for old in numbers(directory)[:-_KEPT]:
+        shutil.rmtree(directory / f"{old:09d}", ignore_errors=True)
+
+
+def numbers(directory: Path) -> list[int]:
+    """The states there are, oldest first; an unfinished one has another name."""
+    if not directory.is_dir():
+        return []
+    return sorted(int(path.name) for path in directory.iterdir() if path.name.isdigit())
+
+
+def load(directory: Path, number: int) -> Tree:
+    """One state, checked."""
+    with _orbax().StandardCheckpointer() as reader, warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # no target tree is given: plain arrays are wanted
+        tree = reader.restore(directory / f"{number:09d}")
+    told = int(tree.pop("checksum")["crc32"])
+    if told != _checksum(tree):
+        raise ValueError("the checksum does not fit the contents")
+    return tree
+
+
+def load_latest(directory: Path) -> tuple[int, Tree]:
+    """The newest state that is whole; a damaged one is passed over with a warning."""
+    failures = []
+    for number in reversed(numbers(directory)):
+        try:
+            tree = load(directory, number)
+        except Exception as error:
+            failures.append(f"{directory / f'{number:09d}'}: {error}")
+            continue
+        if failures:
+            warnings.warn(
+                f"a checkpoint is damaged, going back to the one before. {failures[0]}",
+                stacklevel=2,
+            )
+        return number, tree
+    reason = "; ".join(failures) or f"there is none in {directory}"
+    raise StoreError(f"no usable checkpoint: {reason}. The run has to be started again")
