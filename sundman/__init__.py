@@ -16,6 +16,8 @@ from sundman import (
     priors,
     targets,
 )
+from sundman.diagnose import diagnose
+from sundman.diagnosis import Diagnosis
 from sundman.draws import Draws
 from sundman.posterior import Batch, Position, Posterior
 from sundman.predict import NormalMixture, predict
@@ -51,6 +53,7 @@ __version__ = "0.1.0"
 
 __all__ = [
     "Batch",
+    "Diagnosis",
     "DivergenceError",
     "DivergenceWarning",
     "Draws",
@@ -67,6 +70,7 @@ __all__ = [
     "clocks",
     "compose",
     "data",
+    "diagnose",
     "estimate",
     "gradients",
     "integrators",

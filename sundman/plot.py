@@ -23,7 +23,7 @@ from matplotlib.axes import Axes
 from matplotlib.collections import PathCollection
 from matplotlib.colors import Colormap, ListedColormap, Normalize
 
-from sundman import check, metrics
+from sundman import check, lazy, metrics
 from sundman.draws import Draws
 from sundman.targets import Target
 
@@ -90,7 +90,6 @@ def points(
     check.count("count", count, least=1)
     check.choice("color", color, tuple(draws.stats))
     weight = draws.weight.astype(np.float64).ravel()
-    position = np.asarray(draws.position).reshape(weight.size, -1)
     picked = np.random.default_rng(seed).choice(
         weight.size,
         min(count, int(np.count_nonzero(weight))),
@@ -98,9 +97,10 @@ def points(
         p=weight / weight.sum(),
         shuffle=True,
     )
+    position = lazy.gather(draws.position, picked).reshape(len(picked), -1)
     shade = np.asarray(draws.stats[color]).reshape(weight.size, -1).mean(axis=1)[picked]
     settings = {"s": 2.0, "linewidths": 0, "cmap": colors(), "rasterized": True, **drawing}
-    return ax.scatter(position[picked, 0], position[picked, 1], c=shade, norm=norm, **settings)
+    return ax.scatter(position[:, 0], position[:, 1], c=shade, norm=norm, **settings)
 
 
 def reliability(

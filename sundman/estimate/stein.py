@@ -42,8 +42,26 @@ def kernel_stein_discrepancy(
     seed: int = 0,
 ) -> float:
     """KSD of the draws from exp(-U/T), on at most ``most`` of them picked at random."""
+    return with_reference(
+        draws, potential, temperature=temperature, scale=scale, most=most, seed=seed
+    )[0]
+
+
+def with_reference(
+    draws: Draws,
+    potential: Potential,
+    *,
+    temperature: float = 1.0,
+    scale: float = 1.0,
+    most: int = 2000,
+    seed: int = 0,
+) -> tuple[float, float]:
+    """The KSD, and about what it would be for as many independent draws of these weights.
+
+    For them only the terms i = j remain on average: sum_i w_i^2 k0(x_i, x_i) / (sum w)^2.
+    """
     check.positive(temperature=temperature, scale=scale)
-    weight = draws.weight.ravel().astype(np.float64)
+    weight = np.asarray(draws.weight, np.float64).ravel()
     rows = np.flatnonzero(weight > 0)
     if len(rows) > most:
         rows = np.random.default_rng(seed).choice(rows, most, replace=False)
@@ -51,7 +69,7 @@ def kernel_stein_discrepancy(
     share = jnp.asarray(weight[rows] / weight[rows].sum())
 
     @jax.jit
-    def squared() -> Array:
+    def squared() -> tuple[Array, Array]:
         x = jax.vmap(lambda p: ravel_pytree(p)[0])(positions)
         score = jax.vmap(lambda p: -ravel_pytree(jax.grad(potential)(p))[0] / temperature)
         s = score(positions)
@@ -60,6 +78,8 @@ def kernel_stein_discrepancy(
             kernel = jax.vmap(lambda y, sy: _stein_kernel(item[0], item[1], y, sy, scale))
             return item[2] * jnp.dot(share, kernel(x, s))
 
-        return jnp.sum(lax.map(row, (x, s, share)))
+        diagonal = jnp.sum(s * s, axis=1) + x.shape[1] / scale**2
+        return jnp.sum(lax.map(row, (x, s, share))), jnp.sum(share**2 * diagonal)
 
-    return float(jnp.sqrt(jnp.maximum(squared(), 0.0)))
+    found, reference = squared()
+    return float(jnp.sqrt(jnp.maximum(found, 0.0))), float(jnp.sqrt(reference))

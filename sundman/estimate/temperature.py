@@ -24,14 +24,18 @@ from sundman.gradients import Potential
 PyTree = Any
 
 
-def _virial(draws: Draws, potential: Potential | None) -> np.ndarray:
+def virial_of(draws: Draws, potential: Potential | None) -> np.ndarray:
     """(theta - c) . grad U / d at every draw, c the weighted mean; as recorded, c is 0."""
     if potential is None:
         return _recorded(draws, "virial", "or give the potential")
     weight = weights(draws)
     leaves, structure = jax.tree.flatten(draws.position)
+
+    def dtype(leaf: Any) -> Any:
+        return jax.dtypes.canonicalize_dtype(leaf.dtype)
+
     centre = structure.unflatten(
-        [jnp.asarray(moments(leaf, weight, error=False).mean, leaf.dtype) for leaf in leaves]
+        [jnp.asarray(moments(leaf, weight, error=False).mean, dtype(leaf)) for leaf in leaves]
     )
     dimension = sum(int(np.prod(leaf.shape[2:])) for leaf in leaves)
 
@@ -63,7 +67,7 @@ def configurational_temperature(draws: Draws, potential: Potential | None = None
     With a potential c is the weighted mean of the draws. Without one the recorded statistic
     ``"virial"`` is averaged, which has c = 0 and the gradients that the sampler used.
     """
-    return _average(_virial(draws, potential), weights(draws))
+    return _average(virial_of(draws, potential), weights(draws))
 
 
 def kinetic_temperature(draws: Draws) -> Estimate:
@@ -82,7 +86,7 @@ def temperature_by_block(
     check.count("blocks", blocks, least=1)
     if len(draws) < blocks:
         raise ValueError(f"blocks={blocks} is more than the {len(draws)} draws per chain")
-    virial, weight = _virial(draws, potential), weights(draws)
+    virial, weight = virial_of(draws, potential), weights(draws)
     edges = np.linspace(0, len(draws), blocks + 1).astype(int)
     found = [
         _average(virial[:, a:b], weight[:, a:b])

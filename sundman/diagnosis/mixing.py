@@ -1,0 +1,97 @@
+"""How much the draws tell: effective size, agreement of the chains, error against spread."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import jax
+import numpy as np
+
+from sundman import estimate
+from sundman.diagnosis.table import Row, graded
+from sundman.draws import Draws
+from sundman.estimate.moments import moments, weights
+from sundman.inference_data import names
+
+_ELEMENTS = 32 * 2**20  # of the components kept, all draws
+
+
+def _labels(name: str, shape: tuple[int, ...], picked: np.ndarray) -> list[str]:
+    if not shape:
+        return [name]
+    indices = zip(*np.unravel_index(picked, shape), strict=True)
+    return [f"{name}[{', '.join(str(i) for i in index)}]" for index in indices]
+
+
+def some_components(draws: Draws, most: int) -> tuple[np.ndarray, list[str]]:
+    """At most ``most`` components, evenly spaced over all: (chain, draw, k) and their names.
+
+    Fewer if the draws are very many. The values are read once, in blocks.
+    """
+    leaves = jax.tree.leaves(draws.values)
+    sizes = [math.prod(leaf.shape[2:]) for leaf in leaves]
+    ends = np.cumsum([0, *sizes])
+    most = max(1, min(most, int(ends[-1]), _ELEMENTS // (draws.chains * len(draws))))
+    chosen = np.linspace(0, ends[-1] - 1, most).astype(int)
+    per_leaf = [
+        chosen[(chosen >= first) & (chosen < last)] - first
+        for first, last in itertools.pairwise(ends)
+    ]
+    dtype = np.result_type(np.float32, *(leaf.dtype for leaf in leaves))
+    found = np.empty((draws.chains, len(draws), len(chosen)), dtype)
+    for part, values in draws.blocks():
+        flat = [leaf.reshape(*leaf.shape[:2], -1) for leaf in jax.tree.leaves(values)]
+        columns = [leaf[..., index] for leaf, index in zip(flat, per_leaf, strict=True)]
+        found[:, part] = np.concatenate(columns, axis=2)
+    labels = [
+        label
+        for name, leaf, index in zip(names(draws.values), leaves, per_leaf, strict=True)
+        for label in _labels(name, leaf.shape[2:], index)
+    ]
+    return found, labels
+
+
+def gradient_evaluations(settings: Mapping[str, Any]) -> int | None:
+    """Steps times chains, burn-in included; None if the settings do not say."""
+    steps = settings.get("steps")
+    if steps is None and settings.get("thin_time") is None and "draws" in settings:
+        steps = settings.get("burn_in", 0) + settings["draws"] * settings.get("thin", 1)
+    return None if steps is None or "chains" not in settings else int(steps * settings["chains"])
+
+
+def rows(draws: Draws, components: int) -> Iterator[Row]:
+    """Smallest effective size, its rates, worst R-hat, largest relative error."""
+    values, labels = some_components(draws, components)
+    _, error, variance = moments(values, weights(draws))
+    moving = variance > 0
+    if not moving.any():
+        yield Row("smallest ESS", 0.0, None, "bad", "nothing moves: every value is constant")
+        return
+    with np.errstate(divide="ignore", invalid="ignore"):
+        size = np.where(moving, variance / error**2, np.inf)
+    worst = int(np.argmin(size))
+    least = float(size[worst])
+    of = f"{labels[worst]}, of {len(labels)} components"
+    verdict = graded(-least, look=-400, bad=-100)
+    yield Row("smallest ESS", least, None, verdict, f"{of}; 400 or more is good")
+    evaluations = gradient_evaluations(draws.settings)
+    if evaluations:
+        yield Row("ESS per 1000 gradients", 1000 * least / evaluations)
+    if draws.settings.get("seconds"):
+        yield Row("ESS per second", least / draws.settings["seconds"])
+    if len(draws) >= 4:
+        part = Draws(values, draws.weight, {}, draws.diverged, None)
+        ratio = np.nan_to_num(np.asarray(estimate.split_rhat(part)), nan=1.0)
+        worst_ratio = int(np.argmax(ratio))
+        largest = float(ratio[worst_ratio])
+        verdict = graded(largest, look=1.01, bad=1.05)
+        note = {"good": "the chains agree", "look": "run longer", "bad": "the chains disagree"}
+        yield Row(
+            "largest split R-hat", largest, None, verdict, f"{labels[worst_ratio]}; {note[verdict]}"
+        )
+    relative = 1.0 / math.sqrt(least)
+    verdict = graded(relative, look=0.05, bad=0.1)
+    yield Row("largest error / sd", relative, None, verdict, f"{labels[worst]}; error of the mean")
