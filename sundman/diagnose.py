@@ -70,8 +70,11 @@ def _run(draws: Draws) -> Iterator[Row]:
     first = lost[np.argmin(draws.diverged[lost])]
     draw = int(draws.diverged[first])
     note = f"chain {first} first, by draw {draw}"
-    if settings.get("thin") is not None and settings.get("thin_time") is None:
-        note += f", step {settings.get('burn_in', 0) + draw * settings['thin']:,}"
+    step = settings["diverged_step"][first] if "diverged_step" in settings else -1
+    if step < 0 and settings.get("thin") is not None and settings.get("thin_time") is None:
+        step = settings.get("burn_in", 0) + draw * settings["thin"]
+    if step >= 0:
+        note += f", step {step:,}"
     yield Row("diverged chains", len(lost), None, "bad", f"{note}; use a smaller step")
 
 

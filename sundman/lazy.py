@@ -15,6 +15,7 @@ import numpy as np
 
 PyTree = Any
 BLOCK_BYTES = 64 * 2**20
+IN_MEMORY, ON_DISK = 4 * 2**20, 64 * 2**20  # numbers worked on at a time
 
 
 def draws_per_block(values: PyTree) -> int:
@@ -30,6 +31,11 @@ def draw_slices(draws: int, size: int) -> Iterator[slice]:
     """Consecutive slices of ``size`` draws, the last one shorter if need be."""
     for first in range(0, draws, size):
         yield slice(first, min(first + size, draws))
+
+
+def at_a_time(leaf: Any) -> int:
+    """How many numbers of a leaf to work on; more on disk, where each pass reads all of it."""
+    return IN_MEMORY if isinstance(leaf, np.ndarray) else ON_DISK
 
 
 def component_slices(shape: tuple[int, ...], most: int) -> Iterator[tuple[slice, ...]]:
@@ -53,10 +59,13 @@ def gather(leaf: Any, rows: np.ndarray) -> np.ndarray:
     if isinstance(leaf, np.ndarray):
         return leaf[chain, draw]
     found = np.empty((len(chain), *leaf.shape[2:]), leaf.dtype)
-    for c in np.unique(chain):
-        here = np.flatnonzero(chain == c)
-        wanted, place = np.unique(draw[here], return_inverse=True)
-        found[here] = np.asarray(leaf[slice(c, c + 1), wanted])[0][place]
+    wanted, place = np.unique(draw, return_inverse=True)
+    for part in draw_slices(len(wanted), draws_per_block(leaf)):
+        first, last = wanted[part.start], wanted[part.stop - 1]
+        together = last - first == part.stop - part.start - 1
+        piece = np.asarray(leaf[:, slice(first, last + 1) if together else wanted[part]])
+        here = np.flatnonzero((place >= part.start) & (place < part.stop))
+        found[here] = piece[chain[here], place[here] - part.start]
     return found
 
 

@@ -127,13 +127,17 @@ def predict(
     first = jax.tree.map(lambda leaf: leaf[0], _positions(draws, rows[:1]))
     shape = jax.eval_shape(one, first, x)
     size = draws.chains * lazy.draws_per_block(draws.position)
-    pieces = list(lazy.draw_slices(len(rows), size))
+    in_memory = all(isinstance(leaf, np.ndarray) for leaf in jax.tree.leaves(draws.position))
+    # on disk the chains of one draw lie together
+    order = np.arange(len(rows)) if in_memory else np.argsort(rows % len(draws), kind="stable")
+    pieces = [order[piece] for piece in lazy.draw_slices(len(rows), size)]
     if members or isinstance(shape, Normal):
         parts = [
             jax.tree.map(np.asarray, _members(_positions(draws, rows[piece]), x, one))
             for piece in pieces
         ]
-        found = jax.tree.map(lambda *leaves: np.concatenate(leaves), *parts)
+        back = np.argsort(order)
+        found = jax.tree.map(lambda *leaves: np.concatenate(leaves)[back], *parts)
         return NormalMixture(found.mean, found.sd, weight) if isinstance(shape, Normal) else found
     total = jax.tree.map(
         lambda leaf: jnp.zeros(leaf.shape, jnp.result_type(leaf.dtype, weight.dtype)), shape

@@ -13,7 +13,6 @@ import sundman
 from sundman import lazy
 from sundman.diagnosis import mixing
 from sundman.draws import Draws
-from sundman.estimate import sums
 from tests.lazy_arrays import OnDisk
 
 CHAINS, DRAWS = 4, 2000
@@ -169,7 +168,8 @@ def test_some_components_evenly():
 def test_draws_on_disk(monkeypatch):
     x = autoregression(0.5, 11)
     monkeypatch.setattr(lazy, "BLOCK_BYTES", 5000)
-    monkeypatch.setattr(sums, "_ELEMENTS", 1000)
+    monkeypatch.setattr(lazy, "IN_MEMORY", 1000)
+    monkeypatch.setattr(lazy, "ON_DISK", 1000)
     stored = OnDisk(x)
     found = quiet(make(stored), bowl, components=2)
     assert stored.largest < 0.2 * x.nbytes

@@ -42,12 +42,16 @@ def _initial_monotone_sum(autocovariance: np.ndarray) -> np.ndarray:
     return np.maximum(2 * kept.sum(axis=0) - autocovariance[0], autocovariance[0] / n)
 
 
-def long_run_variance(y: np.ndarray) -> np.ndarray:
-    """sigma^2 = n Var(mean of y) for each component of y (chain, draw, k), of mean 0."""
-    chains, n, components = y.shape
+def long_run_variance(sums: np.ndarray, weight: np.ndarray, mean: np.ndarray) -> np.ndarray:
+    """n Var(mean of y) over batches y = sums - weight mean, for each component.
+
+    ``sums`` are those of w f over each batch, (chain, batch, k), ``weight`` those of w.
+    """
+    chains, n, components = sums.shape
     size = max(1, _ELEMENTS // (4 * chains * n))
-    parts = [
-        _initial_monotone_sum(_autocovariance(y[..., k : k + size]))
-        for k in range(0, components, size)
-    ]
-    return np.concatenate(parts)
+    found = np.empty(components)
+    for first in range(0, components, size):
+        some = slice(first, first + size)
+        y = sums[..., some] - weight[..., None] * mean[some]
+        found[some] = _initial_monotone_sum(_autocovariance(y))
+    return found

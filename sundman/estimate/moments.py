@@ -1,7 +1,8 @@
 """Weighted averages over draws: mean, covariance, effective sample size.
 
-Kept values are read in blocks, so they may be larger than memory; a function's values are kept
-whole. Where the values, or what the function returns, are a pytree, so is the result.
+Kept values are read in blocks, so they may be larger than memory; errors of very many components
+take several passes over a disk. A function's values are kept whole. Where the values, or what the
+function returns, are a pytree, so is the result.
 """
 
 from __future__ import annotations
@@ -95,14 +96,15 @@ def moments(leaf: Any, weight: np.ndarray, *, error: bool = True) -> Moments:
     """The moments of one leaf over all draws; without ``error`` that one is not a number."""
     found = Moments(*(np.full(leaf.shape[2:], np.nan) for _ in Moments._fields))
     batch, length, whole = batches(weight.shape[1])
-    for where, sums in stretch_sums(leaf, weight, batch if error else np.zeros_like(batch)):
+    stretch = batch if error else np.zeros_like(batch)
+    for where, sums in stretch_sums(leaf, weight, stretch, squares=False):
         shape = found.mean[where].shape
         first, second = (part.sum(axis=(0, 1)) / weight.sum() for part in (sums.first, sums.second))
         found.mean[where] = (sums.shift + first).reshape(shape)
         found.variance[where] = np.maximum(second - first**2, 0.0).reshape(shape)
         if error:
-            y = (sums.first - first * sums.weight[..., None])[:, :whole] / (length * weight.mean())
-            sigma2 = long_run_variance(y) * length
+            sigma2 = long_run_variance(sums.first[:, :whole], sums.weight[:, :whole], first)
+            sigma2 /= length * weight.mean() ** 2
             found.error[where] = np.sqrt(sigma2 / weight.size).reshape(shape)
     return found
 

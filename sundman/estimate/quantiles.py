@@ -9,7 +9,6 @@ so it is one of the draws; nothing is interpolated.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -18,9 +17,7 @@ import numpy as np
 
 from sundman.draws import Draws
 from sundman.estimate.moments import Function, kept, shaped, weights
-from sundman.lazy import component_slices
-
-_ELEMENTS = 4 * 2**20
+from sundman.lazy import IN_MEMORY, at_a_time, component_slices, draw_slices
 
 
 def quantile(draws: Draws, q: float | Sequence[float], f: Function | None = None) -> Any:
@@ -41,13 +38,19 @@ def _of_leaf(leaf: Any, weight: np.ndarray, levels: np.ndarray) -> Any:
     found = np.empty((levels.size, *shape), leaf.dtype)
     rows = np.flatnonzero(weight.ravel() > 0)
     share = weight.ravel()[rows]
-    for where in component_slices(shape, max(1, _ELEMENTS // weight.size)):
-        k = math.prod(part.stop - part.start for part in where)
+    for where in component_slices(shape, max(1, at_a_time(leaf) // weight.size)):
         piece = np.asarray(leaf[(slice(None), slice(None), *where)])
-        values = piece.reshape(weight.size, k)[rows]
-        order = np.argsort(values, axis=0, kind="stable")
-        running = np.cumsum(share[order], axis=0)
-        rank = np.array([(running < level * running[-1]).sum(axis=0) for level in levels.ravel()])
-        picked = np.take_along_axis(values, np.take_along_axis(order, rank, axis=0), axis=0)
+        flat = piece.reshape(weight.size, -1)
+        picked = np.empty((levels.size, flat.shape[1]), leaf.dtype)
+        for some in draw_slices(flat.shape[1], max(1, IN_MEMORY // weight.size)):
+            picked[:, some] = _of_columns(flat[rows, some], share, levels.ravel())
         found[(slice(None), *where)] = picked.reshape(levels.size, *piece.shape[2:])
     return shaped(found.reshape(levels.shape + shape))
+
+
+def _of_columns(values: np.ndarray, share: np.ndarray, levels: np.ndarray) -> np.ndarray:
+    """Q of each column of values (draw, k) at each level."""
+    order = np.argsort(values, axis=0, kind="stable")
+    running = np.cumsum(share[order], axis=0)
+    rank = np.array([(running < level * running[-1]).sum(axis=0) for level in levels])
+    return np.take_along_axis(values, np.take_along_axis(order, rank, axis=0), axis=0)

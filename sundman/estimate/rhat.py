@@ -31,7 +31,7 @@ def split_rhat(draws: Draws, f: Function | None = None) -> Any:
 
 def _of_leaf(leaf: Any, weight: np.ndarray, stretch: np.ndarray) -> Any:
     ratio = np.empty(leaf.shape[2:])
-    for where, sums in stretch_sums(leaf, weight, stretch):
+    for where, sums in stretch_sums(leaf, weight, stretch, squares=True):
         total, first, second = (
             np.concatenate([part[:, 0], part[:, -1]])
             for part in (sums.weight, sums.first, sums.second)

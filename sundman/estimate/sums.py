@@ -15,13 +15,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from sundman.lazy import component_slices, draw_slices
-
-_ELEMENTS = 4 * 2**20  # of float64: 32 MB
+from sundman import lazy
 
 
 class Sums(NamedTuple):
-    """Sums of some components: shift (k,), weight (chain, stretch), others with k last."""
+    """Sums of some components: shift (k,), weight (chain, stretch), others with k last.
+
+    ``second`` may have a single stretch, of all draws.
+    """
 
     shift: np.ndarray
     weight: np.ndarray
@@ -30,23 +31,26 @@ class Sums(NamedTuple):
 
 
 def stretch_sums(
-    leaf: Any, weight: np.ndarray, stretch: np.ndarray
+    leaf: Any, weight: np.ndarray, stretch: np.ndarray, *, squares: bool
 ) -> Iterator[tuple[tuple[slice, ...], Sums]]:
     """The sums for some components at a time: where these are, and their sums.
 
     ``stretch`` numbers the stretch of each draw, rising from 0. Draws of weight 0 count for
-    nothing, finite or not.
+    nothing, finite or not. ``squares`` asks for S_2 of each stretch, instead of all draws.
     """
     weight = weight.astype(np.float64)
     chains, draws = weight.shape
     count = int(stretch[-1]) + 1
     c, d = np.unravel_index(np.argmax(weight > 0), weight.shape)
-    for where in component_slices(leaf.shape[2:], max(1, _ELEMENTS // (chains * count))):
+    for where in lazy.component_slices(
+        leaf.shape[2:], max(1, lazy.at_a_time(leaf) // (chains * count))
+    ):
         k = math.prod(part.stop - part.start for part in where)
         shift = np.asarray(leaf[(slice(c, c + 1), slice(d, d + 1), *where)], np.float64).reshape(k)
         total = np.zeros((chains, count))
-        first, second = np.zeros((2, chains, count, k))
-        for part in draw_slices(draws, max(1, _ELEMENTS // (chains * k))):
+        first = np.zeros((chains, count, k))
+        second = np.zeros((chains, count if squares else 1, k))
+        for part in lazy.draw_slices(draws, max(1, lazy.IN_MEMORY // (chains * k))):
             w, number = weight[:, part], stretch[part]
             starts = np.flatnonzero(np.diff(number, prepend=-1))
             values = np.asarray(leaf[(slice(None), part, *where)], np.float64)
@@ -54,5 +58,9 @@ def stretch_sums(
             moment = w[..., None] * centred
             total[:, number[starts]] += np.add.reduceat(w, starts, axis=1)
             first[:, number[starts]] += np.add.reduceat(moment, starts, axis=1)
-            second[:, number[starts]] += np.add.reduceat(moment * centred, starts, axis=1)
+            moment *= centred
+            if squares:
+                second[:, number[starts]] += np.add.reduceat(moment, starts, axis=1)
+            else:
+                second[:, 0] += moment.sum(axis=1)
         yield where, Sums(shift, total, first, second)

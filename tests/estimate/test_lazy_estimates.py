@@ -10,7 +10,7 @@ import pytest
 import sundman
 from sundman import estimate, lazy
 from sundman.draws import Draws
-from sundman.estimate import error, quantiles, sums
+from sundman.estimate import error, quantiles
 from tests.lazy_arrays import OnDisk
 
 RNG = np.random.default_rng(6)
@@ -37,8 +37,9 @@ def bowl(p):
 def small(monkeypatch):
     """Blocks much smaller than the draws."""
     monkeypatch.setattr(lazy, "BLOCK_BYTES", 2**10)
-    monkeypatch.setattr(sums, "_ELEMENTS", 2**8)
-    monkeypatch.setattr(quantiles, "_ELEMENTS", 2**8)
+    monkeypatch.setattr(lazy, "IN_MEMORY", 2**8)
+    monkeypatch.setattr(lazy, "ON_DISK", 2**8)
+    monkeypatch.setattr(quantiles, "IN_MEMORY", 2**8)
     monkeypatch.setattr(error, "_ELEMENTS", 2**12)
     monkeypatch.setattr(error, "_MOST_BATCHES", 100)
 
@@ -90,11 +91,11 @@ def test_a_pytree_is_estimated_leaf_by_leaf():
 
 
 def test_error_of_many_components_at_once(monkeypatch):
-    y = RNG.normal(size=(2, 60, 50)).cumsum(axis=1)
-    y -= y.mean(axis=(0, 1))
-    whole = error.long_run_variance(y)
+    sums = RNG.normal(size=(2, 60, 50)).cumsum(axis=1)
+    arguments = sums, RNG.uniform(0.5, 1.5, (2, 60)), sums.mean(axis=(0, 1))
+    whole = error.long_run_variance(*arguments)
     monkeypatch.setattr(error, "_ELEMENTS", 1)
-    np.testing.assert_allclose(error.long_run_variance(y), whole, rtol=1e-12)
+    np.testing.assert_allclose(error.long_run_variance(*arguments), whole, rtol=1e-12)
 
 
 def test_quantile_by_hand():
