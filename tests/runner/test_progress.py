@@ -8,15 +8,8 @@ import pytest
 from rich.console import Console
 
 from sundman.runner import progress as module
-from sundman.runner.progress import (
-    Pace,
-    Progress,
-    count,
-    duration,
-    figure,
-    fraction,
-    progress_watcher,
-)
+from sundman.runner.progress import Progress, progress_watcher
+from sundman.runner.progress_text import Pace, count, duration, figure, fraction
 from sundman.runner.report import BlockReport, Summary
 
 STATS = {
@@ -290,3 +283,16 @@ def test_wrong_arguments_are_named():
         progress_watcher("yes")  # pyright: ignore[reportArgumentType]
     with pytest.raises(ValueError, match=r"interval must be a positive .* got 0"):
         Progress(interval=0)
+
+
+def test_a_short_run_leaves_a_terminal_alone():
+    stream = io.StringIO()
+    shown = Progress(Console(file=stream, force_terminal=True, width=80), quiet=True)
+    shown.start({})
+    shown.block(report(0.3, 1000))
+    shown.close(True)
+    assert stream.getvalue() == ""
+    shown.start({})
+    shown.block(report(1.3, 1000))
+    shown.close(True)
+    assert "100%" in stream.getvalue()

@@ -1,0 +1,121 @@
+"""What a run on disk costs: time per step against memory, interleaved; and peak memory.
+
+    python benchmarks/storage.py --data DIRECTORY
+
+The network is 784-400-400-10 at batch 100, every 100th position kept. Less than 5% of the step is
+asked for, with progress lines and the log; and ten times the draws in the same memory.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import jax
+
+import sundman
+from sundman import models
+
+SIZES = [784, 400, 400, 10]
+
+
+def network(directory: str | None) -> tuple[sundman.Posterior, dict]:
+    split = sundman.data.mnist(directory).train
+    posterior = sundman.Posterior(models.mlp_apply, data=tuple(split))
+    init = models.mlp_init(jax.random.key(0), SIZES)
+    return posterior, {"init": init, "key": jax.random.key(1), "batch_size": 100}
+
+
+def compare(directory: str | None, steps: int, rounds: int) -> dict:
+    """Medians of the time per step of a run, start-up left out, and of the per-round ratio."""
+    posterior, rest = network(directory)
+    sampler = sundman.sgld(posterior.step(0.01))
+
+    def run(store: Path | None) -> float:
+        draws = sundman.sample(
+            posterior, sampler, steps=steps, thin=100, store=store, progress=False, **rest
+        )
+        return draws.settings["seconds"] / steps
+
+    run(None)
+    pairs = []
+    for number in range(rounds):
+        with tempfile.TemporaryDirectory() as temporary:
+            there = Path(temporary) / "run"
+            if number % 2:
+                disk = run(there)
+                pairs.append((run(None), disk))
+            else:
+                pairs.append((run(None), run(there)))
+    ratios = [disk / memory for memory, disk in pairs]
+    return {
+        "steps": steps,
+        "rounds": rounds,
+        "memory_ms": 1e3 * statistics.median(memory for memory, _ in pairs),
+        "disk_ms": 1e3 * statistics.median(disk for _, disk in pairs),
+        "ratio": statistics.median(ratios),
+        "ratio_range": [min(ratios), max(ratios)],
+    }
+
+
+def peak(kind: str, draws: int, directory: str | None) -> float:
+    """Peak memory in MB of a process that makes a run on disk."""
+    command = [sys.executable, __file__, "--peak", kind, str(draws)]
+    if directory:
+        command += ["--data", directory]
+    done = subprocess.run(command, check=True, capture_output=True, text=True)
+    return float(done.stdout.split()[-1])
+
+
+def run_for_peak(kind: str, draws: int, directory: str | None) -> None:
+    with tempfile.TemporaryDirectory() as temporary:
+        store = Path(temporary) / "run"
+        if kind == "network":
+            posterior, rest = network(directory)
+            sampler = sundman.sgld(posterior.step(0.01))
+            sundman.sample(
+                posterior, sampler, draws=draws, thin=2, store=store, progress=False, **rest
+            )
+        else:
+            star, sampler = sundman.targets.star(), sundman.sgld(1e-4)
+            sundman.sample(
+                star, sampler, draws=draws, key=jax.random.key(0), store=store, progress=False
+            )
+    status = Path("/proc/self/status").read_text()  # Linux; ru_maxrss would count the parent's
+    print(int(status.split("VmHWM:")[1].split()[0]) / 1024)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--data", default=None)
+    parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--steps", type=int, default=3000)
+    parser.add_argument("--peak", nargs=2, default=None, help=argparse.SUPPRESS)
+    default = Path(__file__).parent / "results" / "storage.json"
+    parser.add_argument("--output", type=Path, default=default)
+    options = parser.parse_args()
+    if options.peak:
+        run_for_peak(options.peak[0], int(options.peak[1]), options.data)
+        return
+    results: dict = {
+        "mnist 784-400-400-10, thin 100": compare(options.data, options.steps, options.rounds)
+    }
+    row = next(iter(results.values()))
+    print(
+        f"memory {row['memory_ms']:.3f} ms  disk {row['disk_ms']:.3f} ms  ratio "
+        f"{row['ratio']:.3f} ({row['ratio_range'][0]:.3f}-{row['ratio_range'][1]:.3f})"
+    )
+    for kind, draws in (("network", 150), ("star", 5_000_000)):
+        few, many = (peak(kind, n, options.data) for n in (draws, 10 * draws))
+        results[f"peak MB, {kind}"] = {f"{draws} draws": few, f"{10 * draws} draws": many}
+        print(f"{kind}: peak {few:.0f} MB with {draws} draws, {many:.0f} MB with {10 * draws}")
+    options.output.write_text(json.dumps(results, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()
