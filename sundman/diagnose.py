@@ -56,7 +56,8 @@ def _run(draws: Draws) -> Iterator[Row]:
     if settings.get("thin_time") is not None:
         spacing += f", {settings['thin_time']:g} apart in time"
     elif settings.get("thin") is not None:
-        spacing += f", {settings['thin']} steps apart after {settings.get('burn_in', 0):,}"
+        apart = f"{settings['thin']} step{'s' if settings['thin'] > 1 else ''} apart"
+        spacing += f", {apart} after {settings.get('burn_in', 0):,}"
     yield Row("draws", draws.chains * len(draws), None, "", spacing)
     evaluations = mixing.gradient_evaluations(settings)
     if evaluations:

@@ -15,7 +15,7 @@ import numpy as np
 
 PyTree = Any
 BLOCK_BYTES = 64 * 2**20
-IN_MEMORY, ON_DISK = 4 * 2**20, 64 * 2**20  # numbers worked on at a time
+IN_MEMORY, ON_DISK = 4 * 2**20, 32 * 2**20  # numbers worked on at a time
 
 
 def draws_per_block(values: PyTree) -> int:

@@ -116,6 +116,31 @@ def test_few_draws_and_chains_that_disagree():
     assert not still.ok
 
 
+def test_values_that_are_not_finite():
+    x = autoregression(0.0, 14)
+    x[0, 7, 1] = np.nan
+    found = quiet(make(x))
+    assert found["components not finite"].verdict == "bad"
+    assert found["components not finite"].note.startswith("x[1]")
+    assert found["smallest ESS"].verdict == "good"
+
+
+def test_one_zeta_per_leaf_and_resampled_draws(key):
+    sampler = sundman.sa_sgld(0.05, alpha=1.0, m=0.1, M=10.0, r=0.5, blockwise=True)
+    draws = sundman.sample(
+        lambda p: bowl(p["a"]) + bowl(p["b"]),
+        sampler,
+        init={"a": jnp.zeros(2), "b": jnp.zeros(())},
+        key=key,
+        steps=1000,
+    )
+    found = quiet(draws[100:].thin(2))
+    assert found["autocorrelation of zeta"].value > 1.0
+    equal = quiet(draws.resample(key, 300))
+    assert equal["evenness of weights"].value == 1.0
+    assert "autocorrelation of zeta" not in equal
+
+
 def test_diverged_chains():
     x, weight = autoregression(0.0, 6), np.ones((CHAINS, DRAWS), np.float32)
     x[2, 300:], weight[2, 300:] = np.nan, 0.0

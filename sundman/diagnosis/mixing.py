@@ -66,7 +66,11 @@ def rows(draws: Draws, components: int) -> Iterator[Row]:
     """Smallest effective size, its rates, worst R-hat, largest relative error."""
     values, labels = some_components(draws, components)
     _, error, variance = moments(values, weights(draws))
-    moving = variance > 0
+    broken = np.flatnonzero(~np.isfinite(variance))
+    if len(broken):
+        note = f"{labels[broken[0]]} first; of {len(labels)} components"
+        yield Row("components not finite", len(broken), None, "bad", note)
+    moving = np.isfinite(variance) & (variance > 0)
     if not moving.any():
         yield Row("smallest ESS", 0.0, None, "bad", "nothing moves: every value is constant")
         return

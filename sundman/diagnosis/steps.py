@@ -54,7 +54,8 @@ def _zeta(draws: Draws) -> Iterator[Row]:
     alive = (draws.weight > 0).astype(np.float64)
     _, error, variance = moments(np.where(alive > 0, zeta, 0.0), alive)
     thin = settings.get("thin") or 1
-    if settings.get("thin_time") is None and variance > 0:
+    evenly = settings.get("thin_time") is None and "resampled" not in settings
+    if evenly and variance > 0:
         tau = 0.5 * thin * float(error**2 / variance) * alive.sum()
         note = "steps: 1/2 + the sum of its autocorrelations"
         if tau < thin:

@@ -90,7 +90,7 @@ class Diagnosis:
             console = Console(file=file, width=width)
         table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
         for column in ("", "value", "verdict", ""):
-            table.add_column(column, overflow="fold")
+            table.add_column(column, overflow="fold", no_wrap=len(table.columns) < 3)
         for row in self.rows:
             cells = (row.name, row.text, row.verdict, row.note)
             styles = ("", "", _COLOURS[row.verdict], "")
