@@ -6,7 +6,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import Array
 
 from sundman import check
@@ -152,7 +154,9 @@ def _host(gradient: GradientEstimator) -> tuple[int | None, PyTree]:
         return None, gradient.data
     host = gradient.posterior.host
     assert host is not None
-    return most_batches(host, blocks.MEMORY), next(host.endless())
+    x, y = host.peek()  # taking a batch would lose it, if the iterable gives each only once
+    rows = np.ones(len(jax.tree.leaves(y)[0]), bool)
+    return most_batches(host, blocks.MEMORY), (x, y, rows)
 
 
 def engine(call: Call, parts: Parts, pieces: list[Piece], steps_done: int) -> Engine:

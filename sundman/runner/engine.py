@@ -134,14 +134,16 @@ class Streaming:
 
     def burn(self, work: Work, low: np.ndarray, piece: Piece) -> tuple[Work, health.Health]:
         """Steps without draws."""
-        chain, found, good = work.chain, None, 0
+        chain, found, good, worst = work.chain, None, np.zeros(len(low), int), np.zeros(len(low))
         for length in self._lengths(Piece(0, piece.steps)):
             chain, found = loop.advance(
                 chain, low, jnp.uint32(length), next(self._batches), plan=self.plan, streamed=True
             )
-            good, low = good + np.asarray(found.steps), np.asarray(found.low)
+            going = worst < health.RUNAWAY
+            good = good + np.where(going, found.steps, 0)
+            low, worst = np.asarray(found.low), np.maximum(worst, found.worst)
         assert found is not None  # a piece has steps
-        return work._replace(chain=chain), found._replace(steps=good)
+        return work._replace(chain=chain), found._replace(steps=good, worst=worst)
 
     def draw(
         self, work: Work, low: np.ndarray, piece: Piece
@@ -149,7 +151,7 @@ class Streaming:
         """A block of draws; with many steps between draws, a draw at a time."""
         at_once = self.thin <= self.most
         parts = [(piece.draws, self.thin)] if at_once else [(1, 1)] * piece.draws
-        records, found = [], None
+        records, found, worst = [], None, np.zeros(len(low))
         for draws, thin in parts:
             chain, averages, record, found = loop.block(
                 work.chain,
@@ -166,10 +168,10 @@ class Streaming:
             records.append(record)
             if not at_once:
                 work, after = self.burn(work, found.low, Piece(0, self.thin - 1))
-                worst = jnp.maximum(found.worst, after.worst)
-                found = after._replace(worst=worst)
-            low = np.asarray(found.low)
+                found = after._replace(worst=np.maximum(found.worst, after.worst))
+            low, worst = np.asarray(found.low), np.maximum(worst, found.worst)
         assert found is not None  # a piece has draws
+        found = found._replace(worst=worst)
         return work, jax.tree.map(lambda *leaves: np.concatenate(leaves), *records), found
 
     def close(self) -> None:

@@ -40,8 +40,6 @@ class Memory:
 
         records = [record._replace(broke=None) for record in self._records]
         self._records.clear()
-        if not records:
-            raise ValueError("every chain diverged in the burn-in: there is no draw to return")
         values, weight, stats, _ = jax.tree.map(join, *records)
         return Draws(
             values=values,

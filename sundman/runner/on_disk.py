@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import jax
@@ -17,15 +16,14 @@ from sundman.runner import session, stored
 from sundman.runner.call import Call, Parts, prepare
 from sundman.runner.engine import Piece
 from sundman.runner.guard import Losses, Work
-from sundman.runner.log import JsonLines
 from sundman.runner.report import Watcher
 from sundman.runner.session import Done
 from sundman.runner.stop import Stop
-from sundman.runner.watching import all_watchers, watched
+from sundman.runner.watching import RunLog, all_watchers, watched
 from sundman.store import checkpoint
 from sundman.store.files import Lock, StoreError
 from sundman.store.opened import open_draws
-from sundman.store.run import Run, create, differences, exists, open_run
+from sundman.store.run import Run, absolute, create, differences, exists, open_run
 
 PyTree = Any
 
@@ -40,7 +38,7 @@ def begin(
     watchers: Sequence[Watcher],
 ) -> Draws:
     """A new run at ``path``; or, if ``go_on`` and it is there, the rest of it."""
-    where = Path(path)
+    where = absolute(path)
     if go_on and exists(where):
         return _continue(open_run(where), call, every, progress, watchers)
     parts = prepare(call)
@@ -48,7 +46,7 @@ def begin(
     losses = parts.guard.losses
     state = stored.state_of(Done(), parts.work, losses)
     run = create(where, stored.describe(call, parts), call, structure, shapes, state)
-    seen = all_watchers(progress, watchers, JsonLines(run.log))
+    seen = all_watchers(progress, watchers, RunLog(run.log))
     return _work(run, call, parts, Done(), every, seen, None)
 
 
@@ -73,6 +71,11 @@ def _continue(
         call: Call = run.call() if given is None else given
         parts = prepare(call, Piece(**run.about["size"]))
         differing = differences(run.about["identity"], stored.identify(call, parts))
+        if not differing and given is not None:
+            before, now = run.about["first_potential"], stored.first_potential(parts)
+            if not np.isclose(before, now, rtol=1e-3, equal_nan=True):
+                what = "the potential of the first position"
+                differing = [f"{what}: the stored run has {before:.6g}, this one {now:.6g}"]
         if differing:
             raise StoreError(
                 f"{run.path} is another run: {'; '.join(differing)}. Use the same arguments, or "
@@ -90,14 +93,15 @@ def _continue(
     except BaseException:
         run.lock.release()
         raise
-    log = JsonLines(run.log, keep_draws=done.draws, keep_steps=done.steps)
+    log = RunLog(run.log, keep_draws=done.draws, keep_steps=done.steps)
     note = f"resumed after draw {done.draws:,} of {call.draws:,}"
     return _work(run, call, parts, done, every, all_watchers(progress, watchers, log), note)
 
 
 def _restore(run: Run, parts: Parts) -> Done:
     """Put the newest whole checkpoint into ``parts``; how far it is."""
-    _, tree = checkpoint.load_latest(run.checkpoints.resolve())
+    number, tree = checkpoint.load_latest(run.checkpoints.resolve())
+    checkpoint.remove_from(run.checkpoints, number + 1)
 
     def put(like: PyTree, leaves: dict[str, np.ndarray]) -> PyTree:
         old, structure = jax.tree.flatten(like)
@@ -112,8 +116,7 @@ def _restore(run: Run, parts: Parts) -> Done:
     parts.guard.losses = Losses(**tree["losses"])
     told = tree["done"]
     done = Done(*(told[name].item() for name in Done._fields))
-    arrays = run.arrays()
-    arrays.check(arrays.all_names(), done.draws)
+    run.arrays().check(run.about["arrays"], done.draws)
     return done
 
 

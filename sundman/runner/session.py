@@ -91,6 +91,10 @@ def run(
 ) -> Outcome:
     """Do the pieces that are left; draws go to ``keeper``, reports to ``watchers``."""
     began, before_that = time.perf_counter(), done.seconds
+
+    def over(done: Done) -> bool:
+        return done.pieces == len(parts.pieces) or bool(guard.losses.frozen.all())
+
     left, guard, work = parts.pieces[done.pieces :], parts.guard, parts.work
     parts.work = Work(None, None)  # the only reference is the one that moves on
     told: list[Loss] = []
@@ -98,6 +102,9 @@ def run(
         compute = engine(call, parts, left, done.steps)
         if hasattr(compute, "close"):
             stack.callback(compute.close)  # type: ignore[attr-defined]
+        if over(done):  # stopped after its last state was saved
+            keeper.after_piece(done, work, guard.losses, True, False)
+            left = []
         for piece in left:
             record, low = None, guard.losses.low
             if piece.draws:
@@ -122,16 +129,17 @@ def run(
             told += lost
             for watcher in watchers:
                 watcher.block(_report(done, call, guard.losses, record, seconds))
-            over = done.pieces == len(parts.pieces) or bool(guard.losses.frozen.all())
             broken_off = bool(lost) and call.on_divergence == "raise"
-            keeper.after_piece(done, work, guard.losses, over, broken_off)
+            keeper.after_piece(done, work, guard.losses, over(done), broken_off)
             if broken_off:
                 raise divergence.DivergenceError(
                     divergence.describe(lost[0], call.sampler.settings)
                 )
-            if over:
+            if over(done):
                 break
     said = divergence.summary(guard.losses, told, call.sampler.settings)
     if said is not None:
         warnings.warn(said, divergence.DivergenceWarning, stacklevel=3)
+    if done.draws == 0:
+        raise ValueError("every chain diverged in the burn-in: there is no draw to return")
     return Outcome(done, work, guard.losses)

@@ -41,8 +41,10 @@ class Stop:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """Give the signals back."""
+        """Give the signals back; one that came too late to stop the run is passed on."""
         self._give_back()
+        if error is None and self.signal is not None:
+            signal.raise_signal(self.signal)
 
 
 class Interrupted(KeyboardInterrupt):

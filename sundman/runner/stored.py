@@ -11,6 +11,7 @@ import jax
 import numpy as np
 
 import sundman
+from sundman.noise import Stream
 from sundman.posterior import Posterior
 from sundman.runner import loop
 from sundman.runner.call import Call, Parts
@@ -20,13 +21,13 @@ from sundman.runner.report import Watcher
 from sundman.runner.session import Done, last_chain
 from sundman.runner.stop import Stop, interruption
 from sundman.store import checkpoint
-from sundman.store.files import StoreError, writing
+from sundman.store.files import writing
 from sundman.store.run import Run, as_arrays, leaf_names, skeleton
 from sundman.targets import Target
 
 PyTree = Any
 _FLUSH_SECONDS = 5.0
-_FLUSH_BYTES = 64 * 2**20
+_FLUSH_BYTES = 16 * 2**20
 _CHECKPOINT_SECONDS = 30.0
 
 
@@ -75,6 +76,14 @@ def identify(call: Call, parts: Parts) -> dict[str, str]:
     return {name: str(value) for name, value in found.items()}
 
 
+def first_potential(parts: Parts) -> float:
+    """The potential where chain 0 begins: it tells targets apart that are called the same."""
+    position, state = jax.tree.map(lambda leaf: leaf[0], last_chain(parts.work))
+    stream = Stream(state.key, state.clock.step)
+    value = jax.jit(lambda stream, x, data: parts.plan.gradient(stream, x, data)[0])
+    return float(value(stream, position, parts.example))
+
+
 def describe(call: Call, parts: Parts) -> dict[str, Any]:
     """What run.json says about a run."""
     return {
@@ -88,6 +97,7 @@ def describe(call: Call, parts: Parts) -> dict[str, Any]:
         "size": parts.size._asdict(),
         "settings": call.settings,
         "identity": identify(call, parts),
+        "first_potential": first_potential(parts),
     }
 
 
@@ -132,8 +142,11 @@ def state_of(done: Done, work: Work, losses: Losses) -> checkpoint.Tree:
 
 
 def _columns(records: list[Record]) -> dict[str, np.ndarray]:
+    def join(*parts: np.ndarray) -> np.ndarray:
+        return np.swapaxes(parts[0] if len(parts) == 1 else np.concatenate(parts), 0, 1)
+
     values, weight, stats, _ = jax.tree.map(
-        lambda *parts: np.swapaxes(np.concatenate(parts), 0, 1),
+        join,
         *[record._replace(broke=None) for record in records],
     )
     names = leaf_names(values)
@@ -175,9 +188,12 @@ class Disk:
             due = done.pieces % self._every == 0
         due |= over or save or self._stop.signal is not None
         if due or self._bytes > _FLUSH_BYTES or now - self._flushed > _FLUSH_SECONDS:
-            self._flush(done, losses, over)
+            self._flush(done, losses)
         if due:
             self._checkpoint(done, work, losses)
+        if over:  # said last: a finished run has its last state on disk
+            with writing("the end of the run", self._run.path, self._written):
+                self._tell(done, losses, finished=True)
         if self._stop.signal is not None and not over:
             message = (
                 f'stopped after draw {done.draws}; go on with sundman.resume("{self._run.path}")'
@@ -186,7 +202,11 @@ class Disk:
                 watcher.event("interrupted", message, signal=self._stop.signal.name)
             raise interruption(self._stop.signal, message)
 
-    def _flush(self, done: Done, losses: Losses, over: bool) -> None:
+    def _tell(self, done: Done, losses: Losses, finished: bool) -> None:
+        told = {"diverged": losses.draw.tolist(), "diverged_step": losses.step.tolist()}
+        self._run.write_progress({**done._asdict(), **told, "finished": finished})
+
+    def _flush(self, done: Done, losses: Losses) -> None:
         path, lock = self._run.path, self._run.lock
         assert lock is not None  # only the process that holds it writes
         lock.check()
@@ -194,28 +214,16 @@ class Disk:
             if self._waiting:
                 self._arrays.write(self._written, _columns(self._waiting))
             lock.check()
-            self._run.write_progress(
-                {
-                    **done._asdict(),
-                    "diverged": losses.draw.tolist(),
-                    "diverged_step": losses.step.tolist(),
-                    "finished": over,
-                }
-            )
+            self._tell(done, losses, finished=False)
         self._written, self._bytes = done.draws, 0
         self._waiting.clear()
         self._flushed = time.perf_counter()
 
     def _checkpoint(self, done: Done, work: Work, losses: Losses) -> None:
         with writing("a checkpoint", self._run.path, self._written):
-            try:
-                checkpoint.save(
-                    self._run.checkpoints.resolve(), done.pieces, state_of(done, work, losses)
-                )
-            except (OSError, StoreError):
-                raise
-            except Exception as error:  # tensorstore has errors of its own
-                raise OSError(str(error)) from error
+            checkpoint.save(
+                self._run.checkpoints.resolve(), done.pieces, state_of(done, work, losses)
+            )
         self._saved = time.perf_counter()
         for watcher in self._watchers:
             watcher.event("checkpoint", f"state saved after draw {done.draws}", draws=done.draws)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from typing import Any
 
 from sundman.runner.log import JsonLines
@@ -16,19 +17,54 @@ def watched(
     watchers: Sequence[Watcher], about: dict[str, Any], note: str | None = None
 ) -> Iterator[None]:
     """Start the watchers, and close them however the run ends."""
-    started: list[Watcher] = []
     ok = False
-    try:
+    with ExitStack() as started:
         for watcher in watchers:
             watcher.start(about)
-            started.append(watcher)
+            started.callback(lambda watcher=watcher: watcher.close(ok))
             if note is not None:
                 watcher.event("resumed", note)
         yield
         ok = True
-    finally:
-        for watcher in started:
-            watcher.close(ok)
+
+
+class RunLog(JsonLines):
+    """The log of a run on disk: if it cannot be written, it ends with a warning; the run goes on.
+
+    A disk that is full stops the run when its draws cannot be written.
+    """
+
+    _ended = False
+
+    def start(self, about: Mapping[str, Any]) -> None:
+        """As the log does."""
+        try:
+            super().start(about)
+        except OSError as error:
+            self._end(error)
+
+    def _write(self, name: str, fields: Mapping[str, Any]) -> None:
+        if self._ended:
+            return
+        try:
+            super()._write(name, fields)
+        except OSError as error:
+            self._end(error)
+
+    def close(self, ok: bool) -> None:
+        """As the log does."""
+        try:
+            super().close(ok)
+        except OSError as error:
+            self._end(error)
+
+    def _end(self, error: OSError) -> None:
+        if not self._ended:
+            self._ended = True
+            warnings.warn(
+                f"the log {self._path} cannot be written: {error}. It ends here, the run goes on",
+                stacklevel=2,
+            )
 
 
 def all_watchers(

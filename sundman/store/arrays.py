@@ -7,13 +7,14 @@ should be. Which draws count is written elsewhere, after them.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import zarr
 from zarr.codecs import Crc32cCodec
+from zarr.storage import LocalStore
 
 from sundman.store.files import StoreError
 
@@ -24,15 +25,18 @@ _CHECKSUM_BYTES = 4
 def create(path: Path, shapes: Mapping[str, tuple[tuple[int, ...], Any]]) -> None:
     """Empty arrays, by name; shapes are (chain, draw, ...)."""
     group = zarr.create_group(store=str(path))
-    for name, (shape, dtype) in shapes.items():
-        one = np.dtype(dtype).itemsize * shape[0] * math.prod(shape[2:])
+    for name, (shape, given) in shapes.items():
+        dtype = np.dtype(given)
+        bits = dtype.kind == "V"  # zarr does not know bfloat16 and its like
+        one = dtype.itemsize * shape[0] * math.prod(shape[2:])
         length = max(1, min(shape[1], _CHUNK_BYTES // max(one, 1)))
         group.create_array(
             name,
             shape=shape,
-            chunks=(shape[0], length, *shape[2:]),
-            dtype=dtype,
-            fill_value=np.nan,
+            chunks=tuple(max(size, 1) for size in (shape[0], length, *shape[2:])),
+            dtype=np.dtype(f"u{dtype.itemsize}") if bits else dtype,
+            fill_value=np.nan if dtype.kind in "fc" else None,
+            attributes={"bits of": dtype.name} if bits else None,
             compressors=[Crc32cCodec()],
         )
 
@@ -46,49 +50,57 @@ class Arrays:
             self._group = zarr.open_group(str(path), mode=mode)  # type: ignore[arg-type]
         except FileNotFoundError:
             raise StoreError(f"there are no draws in {path}: the store was damaged") from None
+        except Exception as error:
+            raise StoreError(f"the draws in {path} cannot be opened: {error}") from error
 
     def __getitem__(self, name: str) -> zarr.Array:
         """One array."""
         try:
             found = self._group[name]
         except KeyError:
-            raise StoreError(f"the array {name!r} is missing from {self.path}") from None
-        assert isinstance(found, zarr.Array)
+            found = None
+        except Exception as error:
+            raise StoreError(f"{name!r} in {self.path} is damaged: {error}") from error
+        if not isinstance(found, zarr.Array):
+            raise StoreError(f"the array {name!r} is missing from {self.path}")
         return found
-
-    def all_names(self) -> list[str]:
-        """Every array there is."""
-        members = self._group.members(max_depth=None)
-        return sorted(name for name, member in members if isinstance(member, zarr.Array))
 
     def write(self, begin: int, columns: Mapping[str, np.ndarray]) -> None:
         """Put columns, axes (chain, draw, ...), from draw ``begin`` on."""
         for name, column in columns.items():
             array = self[name]
+            _check_chunks(array, begin - begin % array.chunks[1], begin)
             try:
-                array[:, begin : begin + column.shape[1]] = column
+                array[:, begin : begin + column.shape[1]] = column.view(array.dtype)
             except ValueError as error:
                 raise StoreError(
                     f"a chunk of {name!r} in {self.path} is damaged: {error}"
                 ) from error
 
-    def check(self, names: Iterator[str] | list[str], draws: int) -> None:
+    def check(self, names: Iterable[str], draws: int) -> None:
         """Raise if a chunk that holds one of the first ``draws`` draws is missing or cut short."""
         for name in names:
-            array = self[name]
-            length = array.chunks[1]
-            whole = math.prod(array.chunks) * array.dtype.itemsize + _CHECKSUM_BYTES
-            for index in range(-(-draws // length)):
-                where = (0, index, *[0] * (array.ndim - 2))
-                file = self.path / name / array.metadata.encode_chunk_key(where)
-                size = file.stat().st_size if file.exists() else -1
-                if size != whole:
-                    state = "missing" if size < 0 else f"{size} bytes long instead of {whole}"
-                    last = min(draws, (index + 1) * length) - 1
-                    raise StoreError(
-                        f"draws {index * length} to {last} of {name!r} are damaged: {file} is "
-                        f"{state}. Restore it from a copy, or run again"
-                    )
+            _check_chunks(self[name], 0, draws)
+
+
+def _check_chunks(array: zarr.Array, begin: int, end: int) -> None:
+    """Raise if a chunk with draws ``begin`` to ``end`` is not whole: zarr would read it as NaN."""
+    if array.size == 0:
+        return
+    length = array.chunks[1]
+    whole = math.prod(array.chunks) * array.dtype.itemsize + _CHECKSUM_BYTES
+    assert isinstance(array.store, LocalStore)
+    for index in range(begin // length, -(-end // length)):
+        where = (0, index, *[0] * (array.ndim - 2))
+        file = array.store.root / array.path / array.metadata.encode_chunk_key(where)
+        size = file.stat().st_size if file.exists() else -1
+        if size != whole:
+            state = "missing" if size < 0 else f"{size} bytes long instead of {whole}"
+            first, last = max(begin, index * length), min(end, (index + 1) * length) - 1
+            raise StoreError(
+                f"draws {first} to {last} of {array.path!r} are damaged: {file} is {state}. "
+                "Restore it from a copy, or run again"
+            )
 
 
 class LazyArray:
@@ -97,7 +109,7 @@ class LazyArray:
     def __init__(self, array: zarr.Array, draws: int) -> None:
         self._array = array
         self.shape = (array.shape[0], draws, *array.shape[2:])
-        self.dtype = array.dtype
+        self.dtype = np.dtype(str(array.attrs.get("bits of", array.dtype)))
         self.ndim = len(self.shape)
         self.size = math.prod(self.shape)
 
@@ -117,8 +129,11 @@ class LazyArray:
                 np.arange(self.shape[axis])[k] if isinstance(k, slice) else k
                 for axis, k in enumerate(keys)
             ]
+        rows = np.arange(self.shape[1])[keys[1]]
+        if rows.size:
+            _check_chunks(self._array, int(rows.min()), int(rows.max()) + 1)
         try:
-            return np.asarray(self._array.oindex[tuple(keys)])
+            return np.asarray(self._array.oindex[tuple(keys)]).view(self.dtype)
         except ValueError as error:
             raise StoreError(f"{self._array.path!r} is damaged on disk: {error}") from error
 

@@ -42,13 +42,44 @@ def save(directory: Path, number: int, tree: Tree) -> None:
         if parts
     }
     host["checksum"] = {"crc32": np.uint32(_checksum(host))}
+    host = _without_empty(host)
     path = directory / f"{number:09d}"
-    if path.exists():  # the same state, saved before a crash
-        shutil.rmtree(path)
-    with _orbax().StandardCheckpointer() as writer:
-        writer.save(path, host)
+    remove_from(directory, number)
+    try:
+        with _orbax().StandardCheckpointer() as writer:
+            writer.save(path, host)
+    except OSError:
+        raise
+    except Exception as error:  # tensorstore has errors of its own
+        raise OSError(str(error)) from error
     for old in numbers(directory)[:-_KEPT]:
         shutil.rmtree(directory / f"{old:09d}", ignore_errors=True)
+
+
+def remove_from(directory: Path, number: int) -> None:
+    """Remove states from ``number`` on, as the run goes back there, and unfinished ones."""
+    for path in directory.iterdir() if directory.is_dir() else ():
+        if not path.name.isdigit() or int(path.name) >= number:
+            shutil.rmtree(path, ignore_errors=True)
+
+
+def _without_empty(tree: Tree) -> Tree:
+    """Arrays without elements, which orbax does not take, as one number, and their shapes."""
+    full: Tree = {group: dict(parts) for group, parts in tree.items()}
+    shapes = {}
+    for group, parts in tree.items():
+        for name, array in parts.items():
+            if array.size == 0:
+                full[group][name] = np.zeros((), array.dtype)
+                shapes[f"{group}/{name}"] = np.asarray(array.shape)
+    return {**full, "empty": shapes} if shapes else full
+
+
+def _with_empty(tree: Tree) -> Tree:
+    for where, shape in tree.pop("empty", {}).items():
+        group, name = where.split("/")
+        tree[group][name] = np.zeros(tuple(shape), tree[group][name].dtype)
+    return tree
 
 
 def numbers(directory: Path) -> list[int]:
@@ -62,7 +93,7 @@ def load(directory: Path, number: int) -> Tree:
     """One state, checked."""
     with _orbax().StandardCheckpointer() as reader, warnings.catch_warnings():
         warnings.simplefilter("ignore")  # no target tree is given: plain arrays are wanted
-        tree = reader.restore(directory / f"{number:09d}")
+        tree = _with_empty(reader.restore(directory / f"{number:09d}"))
     told = int(tree.pop("checksum")["crc32"])
     if told != _checksum(tree):
         raise ValueError("the checksum does not fit the contents")

@@ -7,7 +7,7 @@ import fcntl
 import json
 import os
 import socket
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,11 +19,16 @@ class StoreError(RuntimeError):
 def write_bytes(path: Path, content: bytes) -> None:
     """Replace a file at once: a crash leaves the old one or the new one, never a part."""
     temporary = path.with_name(f"{path.name}.{os.getpid()}.partial")
-    with temporary.open("wb") as file:
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
-    temporary.replace(path)
+    try:
+        with temporary.open("wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(path)
+    except OSError:
+        with contextlib.suppress(OSError):
+            temporary.unlink(missing_ok=True)
+        raise
 
 
 def write_json(path: Path, content: Any) -> None:
@@ -32,14 +37,18 @@ def write_json(path: Path, content: Any) -> None:
     write_bytes(path, text.encode())
 
 
-def read_json(path: Path) -> Any:
-    """JSON, or a :class:`StoreError` that names the file."""
+def read_json(path: Path, needed: Sequence[str] = ()) -> Any:
+    """JSON with the fields ``needed``, or a :class:`StoreError` that names the file."""
     try:
-        return json.loads(path.read_text())
+        found = json.loads(path.read_text())
     except FileNotFoundError:
         raise StoreError(f"there is no {path.name} in {path.parent}: it is not a run") from None
     except (OSError, ValueError) as error:
         raise StoreError(f"{path} cannot be read: {error}") from error
+    missing = [name for name in needed if not isinstance(found, dict) or name not in found]
+    if missing:
+        raise StoreError(f"{path} is damaged: it does not say {', '.join(missing)}")
+    return found
 
 
 class Lock:
@@ -47,10 +56,16 @@ class Lock:
 
     def __init__(self, directory: Path) -> None:
         self.path = directory / "lock"
-        self._file = self.path.open("a+")
+        try:
+            self._file = self.path.open("a+")
+        except OSError as error:
+            raise StoreError(f"{directory} cannot be written: {error}") from error
         try:
             fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
+            self._file.truncate(0)
+            self._file.write(f"process {os.getpid()} on {socket.gethostname()}\n")
+            self._file.flush()
+        except BlockingIOError:
             self._file.seek(0)
             holder = self._file.read().strip() or "another process"
             self._file.close()
@@ -58,9 +73,10 @@ class Lock:
                 f"{directory} is being written by {holder}: wait for it, stop it, or use "
                 "another store"
             ) from None
-        self._file.truncate(0)
-        self._file.write(f"process {os.getpid()} on {socket.gethostname()}\n")
-        self._file.flush()
+        except OSError as error:
+            with contextlib.suppress(OSError):  # what could not be written is tried again
+                self._file.close()
+            raise StoreError(f"{directory} cannot be locked: {error}") from error
 
     def moved_to(self, directory: Path) -> None:
         """The directory was renamed."""
@@ -70,7 +86,7 @@ class Lock:
         """Raise if the directory is no longer the one that was locked."""
         try:
             same = os.path.samestat(os.stat(self.path), os.fstat(self._file.fileno()))
-        except FileNotFoundError:
+        except OSError:
             same = False
         if not same:
             raise StoreError(
@@ -84,12 +100,15 @@ class Lock:
 
 
 @contextlib.contextmanager
-def writing(what: str, path: Path, safe: int) -> Iterator[None]:
-    """Turn an OS error in the block into a :class:`StoreError` that says what is safe."""
+def writing(what: str, path: Path, safe: int | None = None) -> Iterator[None]:
+    """Turn an OS error in the block into a :class:`StoreError` that says what is ``safe``."""
     try:
         yield
     except OSError as error:
-        raise StoreError(
-            f"cannot write {what} to {path}: {error}. The first {safe} draws are safe there; put "
-            f'it right and go on with sundman.resume("{path}")'
-        ) from error
+        rest = "Nothing was written"
+        if safe is not None:
+            rest = (
+                f"The first {safe} draws are safe there; put it right and go on with "
+                f'sundman.resume("{path}")'
+            )
+        raise StoreError(f"cannot write {what} to {path}: {error}. {rest}") from error

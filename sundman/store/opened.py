@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,6 @@ from sundman.store.arrays import Arrays, LazyArray
 from sundman.store.run import Run, leaf_names, open_run, rebuilt
 
 PyTree = Any
-_LATER = ("weight", "last", "online")
 
 
 class StoredStats(Mapping[str, np.ndarray]):
@@ -42,27 +42,30 @@ class StoredStats(Mapping[str, np.ndarray]):
 class StoredDraws(Draws):
     """Draws whose values stay on disk; weights, statistics and the last state load when used."""
 
-    def __getattr__(self, name: str) -> Any:
-        """Load what was left out."""
-        if name not in _LATER or "_run" not in self.__dict__:
-            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
-        loaded = self._weight() if name == "weight" else self._state()[name]
-        object.__setattr__(self, name, loaded)
-        return loaded
+    _run: Run
+    _count: int
 
-    def _weight(self) -> np.ndarray:
-        run: Run = self.__dict__["_run"]
-        return np.asarray(LazyArray(run.arrays()["weight"], len(self)))
+    @cached_property
+    def weight(self) -> np.ndarray:  # type: ignore[override]
+        """The weights, (chain, draw)."""
+        return np.asarray(LazyArray(self._run.arrays()["weight"], self._count))
 
-    def _state(self) -> dict[str, PyTree]:
-        run: Run = self.__dict__["_run"]
-        _, tree = checkpoint.load_latest(run.checkpoints.resolve())
-        structure = run.structure()
-        found = {"last": rebuilt(structure["position"], _in_order(tree["position"]))}
-        found["online"] = None
-        if structure["online"] is not None:
-            found["online"] = _known(rebuilt(structure["online"], _in_order(tree["averages"])))
-        return found
+    @cached_property
+    def last(self) -> PyTree:  # type: ignore[override]
+        """The position of each chain at the last checkpoint."""
+        return rebuilt(self._run.structure()["position"], _in_order(self._state["position"]))
+
+    @cached_property
+    def online(self) -> Any:  # type: ignore[override]
+        """The online averages at the last checkpoint."""
+        structure = self._run.structure()["online"]
+        if structure is None:
+            return None
+        return _known(rebuilt(structure, _in_order(self._state["averages"])))
+
+    @cached_property
+    def _state(self) -> checkpoint.Tree:
+        return checkpoint.load_latest(self._run.checkpoints.resolve())[1]
 
 
 def _in_order(leaves: Mapping[str, np.ndarray]) -> list[np.ndarray]:
@@ -83,7 +86,7 @@ def open_draws(path: str | os.PathLike[str]) -> StoredDraws:
     names = [f"values/{name}" for name in leaf_names(structure["values"])]
     recorded = {
         name.removeprefix("stats/"): name
-        for name in arrays.all_names()
+        for name in run.about["arrays"]
         if name.startswith("stats/")
     }
     arrays.check([*names, "weight", *recorded.values()], count)
@@ -96,6 +99,7 @@ def open_draws(path: str | os.PathLike[str]) -> StoredDraws:
     draws = object.__new__(StoredDraws)
     parts = {
         "_run": run,
+        "_count": count,
         "values": rebuilt(structure["values"], [LazyArray(arrays[n], count) for n in names]),
         "stats": StoredStats(arrays, recorded, count),
         "diverged": np.asarray(progress.get("diverged", never)),

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import glob
 import os
 import pickle
 import shutil
+import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -20,6 +22,17 @@ from sundman.store.files import Lock, StoreError, read_json, write_bytes, write_
 
 PyTree = Any
 FORMAT = 1
+_FIELDS = (
+    "arrays",
+    "chains",
+    "first_potential",
+    "has_position",
+    "identity",
+    "jax",
+    "resumable",
+    "settings",
+    "size",
+)
 
 
 def leaf_names(tree: PyTree) -> list[str]:
@@ -31,7 +44,9 @@ def leaf_names(tree: PyTree) -> list[str]:
 
     paths = [path for path, _ in jax.tree_util.tree_flatten_with_path(tree)[0]]
     names = ["/".join(part(key) for key in path) or "x" for path in paths]
-    return names if len({*names}) == len(names) else [f"{i:05d}" for i in range(len(names))]
+    parents = {name[:i].lower() for name in names for i, c in enumerate(name) if c == "/"}
+    alone = {name.lower() for name in names} - parents  # some file systems ignore case
+    return names if len(alone) == len(names) else [f"{i:05d}" for i in range(len(names))]
 
 
 def skeleton(tree: PyTree) -> PyTree:
@@ -79,7 +94,7 @@ class Run:
 
     def progress(self) -> dict[str, Any]:
         """How far the run is, as last written."""
-        return read_json(self.path / "progress.json")
+        return read_json(self.path / "progress.json", ("draws", "finished"))
 
     def write_progress(self, progress: Mapping[str, Any]) -> None:
         """Say how far the run is; readers see these draws from now on."""
@@ -112,6 +127,11 @@ def _unpickle(path: Path) -> Any:
         ) from error
 
 
+def absolute(path: str | os.PathLike[str]) -> Path:
+    """Where a run is, also after a change of directory; ~ is the home directory."""
+    return Path(path).expanduser().absolute()
+
+
 def exists(path: Path) -> bool:
     """Whether there is a run."""
     return (path / "run.json").is_file()
@@ -119,19 +139,19 @@ def exists(path: Path) -> bool:
 
 def open_run(path: str | os.PathLike[str]) -> Run:
     """A run, for reading."""
-    where = Path(path)
+    where = absolute(path)
     if not exists(where):
         raise StoreError(
             f"there is no run at {where}: run.json is missing. Start one with "
             "sundman.sample(..., store=...)"
         )
-    about = read_json(where / "run.json")
-    if about.get("format", 0) > FORMAT:
+    about = read_json(where / "run.json", ("format",))
+    if about["format"] > FORMAT:
         raise StoreError(
             f"{where} was written by sundman {about.get('sundman')} in format "
             f"{about['format']}, newer than the {FORMAT} of this version: update sundman"
         )
-    return Run(where, about)
+    return Run(where, read_json(where / "run.json", _FIELDS))
 
 
 def create(
@@ -143,25 +163,25 @@ def create(
     state: checkpoint.Tree,
 ) -> Run:
     """A new run's directory, complete or not there at all; the lock is held."""
-    where = Path(path)
+    where = absolute(path)
     if where.exists() and (not where.is_dir() or any(where.iterdir())):
         what = "a run" if exists(where) else "something else"
         raise StoreError(
             f"{where} exists and holds {what}: resume it with sundman.resume, use another store, "
             "or delete it"
         )
-    building = where.with_name(f".{where.name}.{os.getpid()}.building")
-    shutil.rmtree(building, ignore_errors=True)
+    building = where.with_name(f".{where.name}.{uuid.uuid4().hex[:12]}.building")
     lock = None
     try:
-        with writing("a new run", where, 0):
+        with writing("a new run", where):
+            _remove_litter(where)
             building.mkdir(parents=True)
             lock = Lock(building)
             arrays.create(building / "draws.zarr", shapes)
             write_bytes(building / "structure.pkl", cloudpickle.dumps(dict(structure)))
             resumable = _save_call(building / "call.pkl", call)
             written = {"format": FORMAT, "created": datetime.now(UTC).isoformat()}
-            full = {**written, **about, "resumable": resumable}
+            full = {**written, **about, "resumable": resumable, "arrays": list(shapes)}
             write_json(building / "progress.json", {"draws": 0, "finished": False})
             checkpoint.save(building.resolve() / "checkpoints", 0, state)
             write_json(building / "run.json", full)
@@ -173,6 +193,17 @@ def create(
         raise
     lock.moved_to(where)
     return Run(where, read_json(where / "run.json"), lock)
+
+
+def _remove_litter(where: Path) -> None:
+    """Remove what runs that were killed while being created left beside ``where``."""
+    for left in where.parent.glob(f".{glob.escape(where.name)}.*.building"):
+        try:
+            lock = Lock(left)
+        except StoreError:  # it is being created just now
+            continue
+        shutil.rmtree(left, ignore_errors=True)
+        lock.release()
 
 
 def _save_call(path: Path, call: Any) -> dict[str, Any]:
