@@ -43,4 +43,7 @@ def main(path: str | Path, draws: int = 1_000, progress: bool | None = None) -> 
 
 
 if __name__ == "__main__":
-    main(sys.argv[1] if len(sys.argv) > 1 else "runs/digits")
+    try:
+        main(sys.argv[1] if len(sys.argv) > 1 else "runs/digits")
+    except sundman.Interrupted as stopped:
+        print(stopped)

@@ -12,10 +12,12 @@ from sundman import (
     likelihoods,
     metrics,
     models,
+    native,
     noise,
     priors,
     targets,
 )
+from sundman.configuration import config
 from sundman.diagnose import diagnose
 from sundman.diagnosis import Diagnosis
 from sundman.draws import Draws
@@ -69,6 +71,7 @@ __all__ = [
     "baoab",
     "clocks",
     "compose",
+    "config",
     "data",
     "diagnose",
     "estimate",
@@ -79,6 +82,7 @@ __all__ = [
     "map_estimate",
     "metrics",
     "models",
+    "native",
     "noise",
     "predict",
     "priors",

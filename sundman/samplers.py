@@ -13,14 +13,14 @@ The position before the update carries the weight ``state.clock.dt`` after it.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple, Unpack
+from typing import Any, NamedTuple, Unpack, cast
 
 import jax
 import jax.numpy as jnp
 import optax
 from jax import Array
 
-from sundman import check, clocks, integrators
+from sundman import check, clocks, integrators, native
 from sundman.clocks import Clock, ClockState, SundmanSettings
 from sundman.integrators import Integrator
 from sundman.noise import Noise, Stream, fold, key_words
@@ -63,6 +63,21 @@ class Sampler(optax.GradientTransformationExtraArgs):
     def temperature(self) -> Any:
         """The temperature T of the law this sampler draws from, exp(-U/T)."""
         return self.integrator.settings["temperature"]
+
+    def step(
+        self, grads: PyTree, state: SamplerState, params: PyTree
+    ) -> tuple[PyTree, SamplerState]:
+        """The parameters and the state after one step: ``update`` applied.
+
+        Inside :func:`sundman.native.using` by the native kernels, in one pass.
+        """
+        if native.active() and self.integrator.advance is not None:
+            dt, clock = self.clock.tick(state.clock, grads, params)
+            stream = Stream(state.key, state.clock.step)
+            moved, motion = self.integrator.advance(stream, grads, state.motion, params, dt)
+            return moved, SamplerState(state.key, clock, motion)
+        updates, after = cast(Callable[..., Any], self.update)(grads, state, params)
+        return optax.apply_updates(params, updates), after
 
     def at(self, temperature: Any) -> Sampler:
         """The same sampler at another temperature."""

@@ -24,7 +24,7 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from sundman import check
+from sundman import check, native
 from sundman.clocks.base import Clock, ClockState, PyTree, advance, start, time_dtype
 from sundman.clocks.psi import power, scaled_psi
 
@@ -48,8 +48,14 @@ class SundmanSettings(TypedDict, total=False):
     blockwise: bool
 
 
+def _squared_norm(leaf: Array, dtype: Any) -> Array:
+    if native.active() and native.fits(leaf):
+        return native.squared_norm(leaf).astype(dtype)
+    return jnp.sum(jnp.square(leaf.astype(dtype)))
+
+
 def _squared_norms(grads: PyTree, dtype: Any, blockwise: bool) -> Array:
-    squares = [jnp.sum(jnp.square(leaf.astype(dtype))) for leaf in jax.tree.leaves(grads)]
+    squares = [_squared_norm(leaf, dtype) for leaf in jax.tree.leaves(grads)]
     return jnp.stack(squares) if blockwise else sum(squares[1:], squares[0])
 
 

@@ -23,13 +23,16 @@ class Integrator(NamedTuple):
     """``init(params) -> state``; ``move(stream, grads, state, params, dt) -> (updates, state)``.
 
     ``dt`` is a scalar or a pytree of one scalar per leaf (a blockwise clock);
-    ``at(temperature)`` is the same scheme at another temperature.
+    ``at(temperature)`` is the same scheme at another temperature. ``advance``, where there is
+    one, takes what ``move`` takes and returns the new parameters instead of updates: the same
+    step by the native kernels.
     """
 
     init: Callable[[PyTree], Any]
     move: Callable[[Stream, PyTree, Any, PyTree, PyTree], tuple[PyTree, Any]]
     at: Callable[[Any], Integrator]
     settings: Mapping[str, Any]
+    advance: Callable[[Stream, PyTree, Any, PyTree, PyTree], tuple[PyTree, Any]] | None = None
 
 
 def per_leaf(dt: Array | PyTree, params: PyTree) -> PyTree:

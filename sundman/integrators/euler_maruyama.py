@@ -14,15 +14,17 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from sundman import check
+from sundman import check, native
 from sundman.integrators.base import Integrator, PyTree, cast_like, per_leaf
-from sundman.noise import Noise, Stream, named
+from sundman.noise import Noise, Stream, gaussian, named
+from sundman.noise.gaussian import gaussian_leaf
 
 
 def euler_maruyama(temperature: float = 1.0, *, noise: str | Noise = "gaussian") -> Integrator:
     """First-order Langevin step; ``noise`` may be ``"two_point"`` or ``"three_point"``."""
     check.not_negative(temperature=temperature)
     draw = named(noise)
+    cold = isinstance(temperature, (int, float)) and temperature == 0
 
     def init(params: PyTree) -> tuple[()]:
         del params
@@ -33,16 +35,34 @@ def euler_maruyama(temperature: float = 1.0, *, noise: str | Noise = "gaussian")
     ) -> tuple[PyTree, tuple[()]]:
         steps = per_leaf(dt, params)
         updates = jax.tree.map(lambda h, g: -h * g, steps, grads)
-        if not (isinstance(temperature, (int, float)) and temperature == 0):
+        if not cold:
             size = jax.tree.map(lambda h: jnp.sqrt((2.0 * temperature) * h), steps)
             updates = jax.tree.map(
                 lambda drift, scale, eps: drift + scale * eps, updates, size, draw(stream, params)
             )
         return cast_like(updates, params), state
 
+    def advance(
+        stream: Stream, grads: PyTree, state: tuple[()], params: PyTree, dt: PyTree
+    ) -> tuple[PyTree, tuple[()]]:
+        offset, moved = 0, []
+        leaves, structure = jax.tree.flatten(params)
+        steps = jax.tree.leaves(per_leaf(dt, params))
+        for theta, grad, h in zip(leaves, jax.tree.leaves(grads), steps, strict=True):
+            scale = jnp.sqrt((2.0 * temperature) * h)
+            if native.fits(theta):
+                moved.append(native.update(stream, theta, grad, h, scale, offset))
+            else:
+                eps = gaussian_leaf(stream, theta, offset)
+                moved.append((theta - h * grad + scale * eps).astype(theta.dtype))
+            offset += theta.size
+        return jax.tree.unflatten(structure, moved), state
+
     settings: dict[str, Any] = {
         "integrator": "euler_maruyama",
         "temperature": temperature,
         "noise": noise if isinstance(noise, str) else getattr(noise, "__name__", repr(noise)),
     }
-    return Integrator(init, move, partial(euler_maruyama, noise=noise), settings)
+    again = partial(euler_maruyama, noise=noise)
+    fused = advance if draw is gaussian and not cold else None
+    return Integrator(init, move, again, settings, fused)

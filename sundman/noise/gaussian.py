@@ -11,6 +11,7 @@ its normals are those of single precision with more digits, so one key means one
 from __future__ import annotations
 
 import math
+from functools import partial
 from typing import Any
 
 import jax.numpy as jnp
@@ -75,12 +76,17 @@ def _double(stream: Stream, shape: tuple[int, ...], offset: int) -> Array:
     return jnp.sqrt(-2.0 * jnp.log(u)) * jnp.cos(2.0 * math.pi * v)
 
 
+def gaussian_leaf(stream: Stream, like: Any, offset: int) -> Array:
+    """Independent N(0, 1) numbers for the elements of one array, the first being ``offset``."""
+    return _draw(stream, jnp.shape(like), jnp.result_type(like), offset)
+
+
+def _draw(stream: Stream, shape: tuple[int, ...], dtype: Any, offset: int) -> Array:
+    if dtype == jnp.float64:
+        return _double(stream, shape, offset)
+    return _single(stream, shape, offset).astype(dtype)
+
+
 def gaussian(stream: Stream, like: PyTree) -> PyTree:
     """Independent N(0, 1) numbers with the structure, shapes and dtypes of ``like``."""
-
-    def draw(shape: tuple[int, ...], dtype: Any, offset: int) -> Array:
-        if dtype == jnp.float64:
-            return _double(stream, shape, offset)
-        return _single(stream, shape, offset).astype(dtype)
-
-    return map_leaves(draw, like)
+    return map_leaves(partial(_draw, stream), like)

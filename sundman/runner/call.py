@@ -49,6 +49,7 @@ class Call:
     stats: tuple[str, ...]
     per_chain: bool | None
     on_divergence: str
+    native: bool = False
 
     @property
     def settings(self) -> dict[str, Any]:
@@ -129,7 +130,7 @@ def prepare(call: Call, size: Piece | None = None) -> Parts:
     chain = start.start_chains(positions, sampler, call.key, call.chains)
     weighting = call.weighting if call.thin_time is None else "equal"
     collect = call.collect or identity
-    plan = loop.Plan(gradient, sampler, collect, weighting, call.stats, call.online)
+    plan = loop.Plan(gradient, sampler, collect, weighting, call.stats, call.online, call.native)
     at_once, data = _host(gradient)
     if size is None:
         size = blocks.sizes(chain, plan, call.thin, data, at_once)

@@ -11,6 +11,7 @@ import jax.numpy as jnp
 import optax
 from jax import Array, lax
 
+from sundman import native
 from sundman.gradients import GradientEstimator
 from sundman.noise import Stream
 from sundman.runner import health, online
@@ -29,6 +30,7 @@ class Plan(NamedTuple):
     weighting: str = "leaving"
     stats: tuple[str, ...] = STATS
     online: Callable[[PyTree], PyTree] | None = None
+    native: bool = False
 
 
 class Chain(NamedTuple):
@@ -71,8 +73,8 @@ def step(chain: Chain, data: PyTree, plan: Plan) -> tuple[Chain, tuple[Array, di
     """One step: the chain after it, and the weight and statistics of the position it left."""
     position, state = chain
     value, grads = plan.gradient(Stream(state.key, state.clock.step), position, data)
-    update = cast(Callable[..., tuple[PyTree, SamplerState]], plan.sampler.update)
-    updates, after = update(grads, state, position)
+    with native.using(plan.native):
+        moved, after = plan.sampler.step(grads, state, position)
     compute = _statistics(value, grads, position, state, after)
     stats = {name: compute[name]() for name in ("potential", *plan.stats) if name in compute}
     if plan.weighting == "leaving":
@@ -81,7 +83,7 @@ def step(chain: Chain, data: PyTree, plan: Plan) -> tuple[Chain, tuple[Array, di
         arriving = plan.weighting == "arriving"
         weight = state.clock.dt if arriving else jnp.ones_like(after.clock.dt)
         stats["dt"] = after.clock.dt
-    return Chain(optax.apply_updates(position, updates), after), (weight, stats)
+    return Chain(moved, after), (weight, stats)
 
 
 def each_chain(run: Callable[..., Any], *chains: PyTree) -> Any:

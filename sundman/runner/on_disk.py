@@ -82,6 +82,7 @@ def _continue(
                 "another store"
             )
         if run.progress()["finished"]:
+            run.lock.release()
             return open_draws(run.path)
         if run.about["jax"] != jax.__version__:
             warnings.warn(

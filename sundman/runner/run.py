@@ -10,6 +10,7 @@ from typing import Any
 from jax import Array
 
 from sundman import check
+from sundman.configuration import native_noise
 from sundman.draws import Draws
 from sundman.runner import loop, session
 from sundman.runner.call import Call, check_call, count_draws, prepare
@@ -109,6 +110,7 @@ def sample(
         stats=tuple(stats),
         per_chain=per_chain,
         on_divergence=on_divergence,
+        native=native_noise(),
     )
     check_call(call)
     if checkpoint_every is not None:

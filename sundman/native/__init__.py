@@ -1,0 +1,100 @@
+"""Native CPU kernels: the Langevin update with its noise in one pass over the parameters.
+
+They give the normals of :mod:`sundman.noise` from the same words, to rounding, on any number of
+threads. They are built when the package is installed, if there is a compiler; without them, on
+other devices and for other types than float32 the XLA path does the same work.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from functools import cache
+from pathlib import Path
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from sundman.noise.stream import Stream
+
+_TARGETS = {
+    "sundman_update": "SundmanUpdate",
+    "sundman_normals": "SundmanNormals",
+    "sundman_squares": "SundmanSquares",
+}
+_SMALLEST = 4096
+_active: ContextVar[bool] = ContextVar("sundman_native", default=False)
+
+
+@cache
+def available() -> bool:
+    """Whether the kernels were built and load; registers them with JAX."""
+    found = [file for place in __path__ for file in Path(place).glob("libkernels.*")]
+    if not found:
+        return False
+    try:
+        library = ctypes.CDLL(str(found[0]))
+    except OSError:
+        return False
+    for target, symbol in _TARGETS.items():
+        jax.ffi.register_ffi_target(
+            target, jax.ffi.pycapsule(getattr(library, symbol)), platform="cpu"
+        )
+    return True
+
+
+@contextmanager
+def using(native: bool) -> Iterator[None]:
+    """What is traced inside uses the kernels, or does not."""
+    token = _active.set(native)
+    try:
+        yield
+    finally:
+        _active.reset(token)
+
+
+def active() -> bool:
+    """Whether the code being traced should use the kernels."""
+    return _active.get()
+
+
+def fits(leaf: Array) -> bool:
+    """Whether the kernels can work on an array, and it is large enough to be worth a call."""
+    return leaf.dtype == jnp.float32 and leaf.size >= _SMALLEST
+
+
+def normals(stream: Stream, shape: tuple[int, ...], offset: int = 0) -> Array:
+    """Independent N(0, 1) numbers in single precision."""
+    call = jax.ffi.ffi_call(
+        "sundman_normals",
+        jax.ShapeDtypeStruct(shape, jnp.float32),
+        vmap_method="broadcast_all",
+    )
+    return call(stream.key, jnp.asarray(stream.step, jnp.uint32), offset=np.int64(offset))
+
+
+def update(
+    stream: Stream, theta: Array, grad: Array, dt: Array, scale: Array, offset: int = 0
+) -> Array:
+    """theta - dt grad + scale eps, with the normals of the elements from ``offset`` on."""
+    call = jax.ffi.ffi_call(
+        "sundman_update",
+        jax.ShapeDtypeStruct(theta.shape, jnp.float32),
+        vmap_method="broadcast_all",
+        input_output_aliases={0: 0},
+    )
+    single = [jnp.asarray(number, jnp.float32) for number in (dt, scale)]
+    step = jnp.asarray(stream.step, jnp.uint32)
+    return call(theta, grad, *single, stream.key, step, offset=np.int64(offset))
+
+
+def squared_norm(x: Array) -> Array:
+    """Sum of the squares, accumulated in double precision, in single precision."""
+    call = jax.ffi.ffi_call(
+        "sundman_squares", jax.ShapeDtypeStruct((), jnp.float32), vmap_method="broadcast_all"
+    )
+    return call(x)
