@@ -47,7 +47,7 @@ def add(average: Average, value: PyTree, weight: Array, stats: Mapping[str, Arra
     """Take in one value; one with a non-finite potential or gradient counts for nothing."""
     good = jnp.isfinite(stats["potential"]) & jnp.isfinite(stats.get("grad_norm", 0.0))
     good &= jnp.isfinite(weight)
-    weight = jnp.where(good, weight, 0.0)
+    weight = jnp.where(good, weight, 0.0).astype(average.weight.dtype)
     total = average.weight + weight
     number = average.number + good
     return Average(

@@ -1,0 +1,27 @@
+import shutil
+from pathlib import Path
+
+import pytest
+
+from tests.store.runs import broken_off, run, set_small, small_pieces  # noqa: F401
+
+
+@pytest.fixture(scope="session")
+def made(tmp_path_factory):
+    """A finished run and one that was broken off, to be copied and damaged."""
+    directory = tmp_path_factory.mktemp("made")
+    with pytest.MonkeyPatch.context() as patch:
+        set_small(patch)
+        run(directory / "finished")
+        broken_off(directory / "part")
+    return directory
+
+
+@pytest.fixture
+def finished(made, tmp_path):
+    return Path(shutil.copytree(made / "finished", tmp_path / "finished"))
+
+
+@pytest.fixture
+def part(made, tmp_path):
+    return Path(shutil.copytree(made / "part", tmp_path / "part"))

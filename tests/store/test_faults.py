@@ -1,0 +1,218 @@
+"""Faults while a run goes on: each ends in a clear error, and a resumed run misses nothing."""
+
+import errno
+import os
+import resource
+import shutil
+import subprocess
+import sys
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+import sundman
+from sundman.runner import watching
+from sundman.store import checkpoint
+from sundman.store.files import StoreError
+from tests.store.runs import Do, assert_same, run
+
+FULL = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+READ_ONLY = OSError(errno.EROFS, os.strerror(errno.EROFS))
+
+# orbax leaves threads behind when it fails
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
+    pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning"),
+]
+
+
+@cache
+def whole():
+    return run()
+
+
+class FailingFiles:
+    """Files whose name has ``part`` in it cannot be opened for writing, from the k-th time on."""
+
+    def __init__(self, part, k, error):
+        self.part, self.left, self.error = part, k, error
+        self._open = Path.open
+
+    def open(self, path, mode="r", *args, **kwargs):
+        if self.part in str(path) and not mode.startswith("r"):
+            self.left -= 1
+            if self.left < 0:
+                raise self.error
+        return self._open(path, mode, *args, **kwargs)
+
+
+@pytest.mark.parametrize(
+    ("part", "k", "error"),
+    [
+        ("values/x/c", 3, FULL),
+        pytest.param("values/x/c", 3, READ_ONLY, marks=pytest.mark.slow),
+        pytest.param("stats/time/c", 0, FULL, marks=pytest.mark.slow),
+        ("weight/c", 5, READ_ONLY),
+        ("progress.json", 2, FULL),
+        pytest.param("progress.json", 9, FULL, marks=pytest.mark.slow),
+        ("progress.json", 11, FULL),  # that the run is finished
+    ],
+)
+def test_a_file_cannot_be_written(tmp_path, monkeypatch, part, k, error):
+    with monkeypatch.context() as patch:
+        failing = FailingFiles(part, k, error)
+        patch.setattr(Path, "open", lambda *args, **kwargs: failing.open(*args, **kwargs))
+        with pytest.raises(StoreError, match=rf"cannot write.*{error.strerror}.*sundman.resume"):
+            run(tmp_path / "run")
+    said = sundman.Draws.open(tmp_path / "run")
+    assert_prefix(said)
+    assert_same(sundman.resume(tmp_path / "run"), whole())
+
+
+def assert_prefix(draws):
+    assert (draws.values[:] == whole().values[:, : len(draws)]).all()
+    assert (draws.weight == whole().weight[:, : len(draws)]).all()
+
+
+@pytest.mark.parametrize("k", [0, 4, *(pytest.param(k, marks=pytest.mark.slow) for k in (1, 2, 3))])
+def test_disk_full_in_a_checkpoint(tmp_path, monkeypatch, k):
+    """The last one is that of the end: a finished run must have its last state."""
+    save, left = checkpoint.save, iter(range(100))
+
+    def failing(directory, number, tree):
+        save(directory, number, tree)
+        if next(left) > k:
+            part = directory / f"{number:09d}"  # what orbax leaves: another name, not all files
+            part.rename(part.with_name(f"{part.name}.orbax-checkpoint-tmp-1"))
+            raise FULL
+
+    with monkeypatch.context() as patch:
+        patch.setattr(checkpoint, "save", failing)
+        with pytest.raises(StoreError, match=r"cannot write a checkpoint.*No space left"):
+            run(tmp_path / "run")
+    assert not sundman.Draws.open(tmp_path / "run").settings["finished"]
+    assert_same(sundman.resume(tmp_path / "run"), whole())
+    assert all(path.name.isdigit() for path in (tmp_path / "run" / "checkpoints").iterdir())
+
+
+def test_an_error_inside_orbax_is_told(tmp_path, monkeypatch):
+    """Its files are written in threads; errors there must reach us."""
+    import orbax.checkpoint as orbax
+
+    handler = orbax.type_handlers.NumpyHandler
+
+    async def failing(*args, **kwargs):
+        raise ValueError("RESOURCE_EXHAUSTED: No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(handler, "serialize", failing)
+        with pytest.raises(StoreError, match=r"cannot write a new run.*No space left"):
+            run(tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+    assert_same(run(tmp_path / "run"), whole())
+
+
+LIMITED = """
+import resource, signal, sys
+from pathlib import Path
+import pytest
+from sundman.runner import blocks, stored
+from sundman.store.files import StoreError
+from tests.store import runs
+blocks.sizes = lambda *args: runs.PIECE
+stored._FLUSH_SECONDS = 0.0
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+
+def limit():
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100, 100))
+
+with pytest.raises(StoreError, match="cannot write draws.*File too large"):
+    runs.run(Path(sys.argv[1]), watchers=[runs.Do(6, limit)])
+"""
+
+
+@pytest.mark.skipif(not hasattr(resource, "RLIMIT_FSIZE"), reason="no such limit here")
+@pytest.mark.filterwarnings("ignore")
+def test_the_system_refuses_to_write(tmp_path):
+    """No file may grow beyond 100 bytes from the middle of the run on."""
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", LIMITED, str(tmp_path / "run")],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])},
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert_same(sundman.resume(tmp_path / "run"), whole())
+
+
+def gone(path):
+    shutil.rmtree(path)
+
+
+def replaced_by_a_file(path):
+    shutil.rmtree(path)
+    path.write_text("mine")
+
+
+def replaced_by_an_empty_directory(path):
+    shutil.rmtree(path)
+    path.mkdir()
+
+
+def replaced_by_another_run(path):
+    shutil.rmtree(path)
+    run(path, draws=8)
+
+
+@pytest.mark.parametrize(
+    ("action", "piece"),
+    [
+        (gone, 1),
+        (gone, 10),
+        (replaced_by_a_file, 6),
+        (replaced_by_an_empty_directory, 6),
+        (replaced_by_another_run, 6),
+    ],
+)
+def test_store_deleted_during_the_run(tmp_path, action, piece):
+    path = tmp_path / "run"
+    with pytest.raises(StoreError, match="deleted or replaced while the run was writing"):
+        run(path, watchers=[Do(piece, lambda: action(path))])
+    if action is replaced_by_another_run:
+        assert len(sundman.Draws.open(path)) == 8
+    else:
+        with pytest.raises(StoreError, match="no run at"):
+            sundman.resume(path)
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
+def test_store_made_read_only(tmp_path):
+    path = tmp_path / "run"
+
+    def protect():
+        for directory in (path, path / "draws.zarr" / "values" / "x" / "c" / "0"):
+            directory.chmod(0o500)
+
+    with pytest.raises(StoreError, match="cannot write"):
+        run(path, watchers=[Do(6, protect)])
+    with pytest.raises(StoreError, match="cannot"):
+        sundman.resume(path)
+    for directory in (path, path / "draws.zarr" / "values" / "x" / "c" / "0"):
+        directory.chmod(0o700)
+    assert_same(sundman.resume(path), whole())
+
+
+@pytest.mark.parametrize("k", [0, 4])
+def test_a_log_that_cannot_be_written_does_not_stop_the_run(tmp_path, monkeypatch, k):
+    left, write = iter(range(1000)), watching.JsonLines._write
+
+    def failing(self, name, fields):
+        if next(left) >= k:
+            raise FULL
+        write(self, name, fields)
+
+    monkeypatch.setattr(watching.JsonLines, "_write", failing)
+    with pytest.warns(UserWarning, match=r"log.jsonl cannot be written.*the run goes on"):
+        draws = run(tmp_path / "run")
+    assert_same(draws, whole())
