@@ -70,6 +70,7 @@ def identify(call: Call, parts: Parts) -> dict[str, str]:
         "key": key,
         "stats": list(call.stats),
         "online": call.online is not None,
+        "native": call.native,
         **{f"position.{name}": text for name, text in position.items()},
         **{f"values.{name}": text for name, text in values.items()},
     }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import shutil
+import threading
 import warnings
 import zlib
 from pathlib import Path
@@ -14,6 +15,7 @@ import numpy as np
 from sundman.store.files import StoreError
 
 _KEPT = 2
+_ONE_AT_A_TIME = threading.Lock()  # orbax in two threads may wait for itself
 Tree = dict[str, Any]
 
 
@@ -46,7 +48,7 @@ def save(directory: Path, number: int, tree: Tree) -> None:
     path = directory / f"{number:09d}"
     remove_from(directory, number)
     try:
-        with _orbax().StandardCheckpointer() as writer:
+        with _ONE_AT_A_TIME, _orbax().StandardCheckpointer() as writer:
             writer.save(path, host)
     except OSError:
         raise
@@ -91,7 +93,11 @@ def numbers(directory: Path) -> list[int]:
 
 def load(directory: Path, number: int) -> Tree:
     """One state, checked."""
-    with _orbax().StandardCheckpointer() as reader, warnings.catch_warnings():
+    with (
+        _ONE_AT_A_TIME,
+        _orbax().StandardCheckpointer() as reader,
+        warnings.catch_warnings(),
+    ):
         warnings.simplefilter("ignore")  # no target tree is given: plain arrays are wanted
         tree = _with_empty(reader.restore(directory / f"{number:09d}"))
     told = int(tree.pop("checksum")["crc32"])

@@ -25,9 +25,13 @@ VARIANTS = {
     "minibatch": {"target": POSTERIOR, "sampler": sundman.sgld(1e-3), "batch_size": 7},
     "momentum": {"sampler": sundman.samadams(0.02, gamma=2.0, alpha=0.5, r=0.5)},
 }
+SLOW = ("equal", "momentum")  # each compiles a loop of its own
 
 
-@pytest.mark.parametrize("variant", VARIANTS)
+@pytest.mark.parametrize(
+    "variant",
+    [pytest.param(name, marks=pytest.mark.slow if name in SLOW else ()) for name in VARIANTS],
+)
 def test_resumed_as_in_memory(tmp_path, variant):
     arguments = VARIANTS[variant]
     broken_off(tmp_path / "run", **arguments)

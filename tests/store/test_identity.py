@@ -57,6 +57,17 @@ def test_what_differs_is_named(part, change, said):
         run(part, resume=True, **change)
 
 
+def test_other_kernels_are_named(part, monkeypatch):
+    """They round differently."""
+    other = not sundman.runner.run.native_noise()
+    monkeypatch.setattr("sundman.runner.run.native_noise", lambda: other)
+    monkeypatch.setattr("sundman.native.available", lambda: False)
+    with pytest.raises(
+        StoreError, match=f"native: the stored run has {not other}, this one {other}"
+    ):
+        run(part, resume=True)
+
+
 def test_two_differences_are_both_named(part):
     with pytest.raises(StoreError, match=r"chains: .*; draws: "):
         run(part, resume=True, chains=3, draws=40)

@@ -34,7 +34,7 @@ POSITIONS = {
 }
 
 
-@pytest.mark.parametrize("kind", ["kinds", "odd names"])
+@pytest.mark.parametrize("kind", ["kinds", pytest.param("odd names", marks=pytest.mark.slow)])
 def test_positions(tmp_path, kind):
     path = tmp_path / "run"
     arguments = {"target": soft, "init": POSITIONS[kind], "online": None, "stats": ()}

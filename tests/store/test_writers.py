@@ -142,7 +142,7 @@ def test_a_lock_that_cannot_be_had_is_told(tmp_path):
         Lock(tmp_path)
 
 
-@pytest.mark.parametrize("moment", ["checkpoint", "rename"])
+@pytest.mark.parametrize("moment", ["rename", pytest.param("checkpoint", marks=pytest.mark.slow)])
 def test_killed_while_being_created(tmp_path, moment):
     path = tmp_path / "run"
     process = start(DIE, path, moment)
