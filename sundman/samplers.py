@@ -22,7 +22,7 @@ from jax import Array
 
 from sundman import check, clocks, integrators, native
 from sundman.clocks import Clock, ClockState, SundmanSettings
-from sundman.integrators import Integrator
+from sundman.integrators import FusedMove, Integrator
 from sundman.noise import Noise, Stream, fold, key_words
 
 PyTree = Any
@@ -71,10 +71,11 @@ class Sampler(optax.GradientTransformationExtraArgs):
 
         Inside :func:`sundman.native.using` by the native kernels, in one pass.
         """
-        if native.active() and self.integrator.advance is not None:
+        move = self.integrator.move
+        if native.active() and isinstance(move, FusedMove):
             dt, clock = self.clock.tick(state.clock, grads, params)
             stream = Stream(state.key, state.clock.step)
-            moved, motion = self.integrator.advance(stream, grads, state.motion, params, dt)
+            moved, motion = move.advance(stream, grads, state.motion, params, dt)
             return moved, SamplerState(state.key, clock, motion)
         updates, after = cast(Callable[..., Any], self.update)(grads, state, params)
         return optax.apply_updates(params, updates), after

@@ -368,7 +368,7 @@ def test_refused_before_anything_is_compiled(case, key, monkeypatch):
     def compiled(*args, **kwargs):
         raise AssertionError("got as far as the compiled loop")
 
-    for name in ("block", "advance", "advance_streamed"):
+    for name in ("block", "advance"):
         monkeypatch.setattr(sundman.runner.loop, name, compiled)
     monkeypatch.setattr(sundman.runner.start, "start_chains", compiled)
     init = jax.tree.map(lambda a: a.astype("f4") if np.ndim(a) == 2 else a, init)

@@ -8,6 +8,7 @@ its own state.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import jax
@@ -19,20 +20,37 @@ from sundman.noise import Stream
 PyTree = Any
 
 
+Move = Callable[[Stream, PyTree, Any, PyTree, PyTree], tuple[PyTree, Any]]
+
+
+@dataclass(frozen=True)
+class FusedMove:
+    """A ``move`` that can also be made by the native kernels.
+
+    ``advance`` takes the same arguments and returns the new parameters instead of updates.
+    """
+
+    move: Move
+    advance: Move
+
+    def __call__(
+        self, stream: Stream, grads: PyTree, state: Any, params: PyTree, dt: PyTree
+    ) -> tuple[PyTree, Any]:
+        """``move``."""
+        return self.move(stream, grads, state, params, dt)
+
+
 class Integrator(NamedTuple):
     """``init(params) -> state``; ``move(stream, grads, state, params, dt) -> (updates, state)``.
 
     ``dt`` is a scalar or a pytree of one scalar per leaf (a blockwise clock);
-    ``at(temperature)`` is the same scheme at another temperature. ``advance``, where there is
-    one, takes what ``move`` takes and returns the new parameters instead of updates: the same
-    step by the native kernels.
+    ``at(temperature)`` is the same scheme at another temperature.
     """
 
     init: Callable[[PyTree], Any]
-    move: Callable[[Stream, PyTree, Any, PyTree, PyTree], tuple[PyTree, Any]]
+    move: Move
     at: Callable[[Any], Integrator]
     settings: Mapping[str, Any]
-    advance: Callable[[Stream, PyTree, Any, PyTree, PyTree], tuple[PyTree, Any]] | None = None
 
 
 def per_leaf(dt: Array | PyTree, params: PyTree) -> PyTree:

@@ -15,7 +15,7 @@ import jax
 import jax.numpy as jnp
 
 from sundman import check, native
-from sundman.integrators.base import Integrator, PyTree, cast_like, per_leaf
+from sundman.integrators.base import FusedMove, Integrator, PyTree, cast_like, per_leaf
 from sundman.noise import Noise, Stream, gaussian, named
 from sundman.noise.gaussian import gaussian_leaf
 
@@ -64,5 +64,5 @@ def euler_maruyama(temperature: float = 1.0, *, noise: str | Noise = "gaussian")
         "noise": noise if isinstance(noise, str) else getattr(noise, "__name__", repr(noise)),
     }
     again = partial(euler_maruyama, noise=noise)
-    fused = advance if draw is gaussian and not cold else None
-    return Integrator(init, move, again, settings, fused)
+    fused = FusedMove(move, advance) if draw is gaussian and not cold else move
+    return Integrator(init, fused, again, settings)

@@ -16,7 +16,7 @@ from sundman.data import HostBatches
 from sundman.data.host import stacked
 from sundman.data.minibatch import epoch_rows
 from sundman.noise import Stream
-from sundman.runner import blocks
+from sundman.runner import engine
 from sundman.runner.start import start_chains
 
 N, BATCH, D = 22, 5, 3
@@ -165,7 +165,7 @@ def test_the_same_batches_give_the_same_run(thin, burn_in, monkeypatch):
     memory = sample(posterior((X, Y)), batch_size=BATCH, **settings)
     target = posterior(HostBatches(Loader([(X[r], Y[r]) for r in epoch_order()]), size=N))
     for most in (64, 2):
-        monkeypatch.setattr(blocks, "_STREAMED_STEPS", most)
+        monkeypatch.setattr(engine, "_STREAMED_STEPS", most)
         host = sample(target, **settings)
         np.testing.assert_allclose(host.position, memory.position, rtol=2e-5, atol=1e-6)
         np.testing.assert_allclose(host.last, memory.last, rtol=2e-5, atol=1e-6)
@@ -181,10 +181,8 @@ def test_online_averages_of_a_streamed_run():
     np.testing.assert_allclose(draws.online.equal, draws.position.mean(axis=1), rtol=1e-5)
 
 
-def test_memory_of_a_block_is_bounded(monkeypatch):
+def test_memory_of_a_block_is_bounded():
     host = HostBatches(batches(), size=N)
-    assert blocks._streamed_steps(host) == blocks._STREAMED_STEPS
-    monkeypatch.setattr(blocks, "_BLOCK_BYTES", 3 * BATCH * 4 * (D + 1))
-    assert blocks._streamed_steps(host) == 3
-    monkeypatch.setattr(blocks, "_BLOCK_BYTES", 1)
-    assert blocks._streamed_steps(host) == 1
+    assert engine.most_batches(host, 2**26) == engine._STREAMED_STEPS
+    assert engine.most_batches(host, 3 * BATCH * 4 * (D + 1)) == 3
+    assert engine.most_batches(host, 1) == 1
