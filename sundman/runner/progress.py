@@ -89,7 +89,7 @@ class Progress:
 
     def event(self, name: str, message: str, **fields: Any) -> None:
         """Write it out; checkpoints are many, and only the last is shown on a live display."""
-        if name == "checkpoint":
+        if name == "checkpoint" or (self._terminal and self._live is None):
             self._note = message
         elif self._live is not None:
             self._live.console.print(f"sundman: {message}", markup=False, highlight=False)

@@ -133,7 +133,9 @@ def run(
             keeper.after_piece(done, work, guard.losses, over(done), broken_off)
             if broken_off:
                 raise divergence.DivergenceError(
-                    divergence.describe(lost[0], call.sampler.settings)
+                    divergence.describe(
+                        min(lost, key=lambda loss: loss.step), call.sampler.settings
+                    )
                 )
             if over(done):
                 break
