@@ -3,6 +3,7 @@
 // A block's result depends on its place alone, so results do not depend on the number of threads.
 
 #include <atomic>
+#include <cstdlib>
 #include <memory>
 #include <thread>
 #include <vector>
@@ -19,7 +20,8 @@ constexpr uint64_t kBlock = 1 << 15;
 
 const Kernels& best() {
 #ifdef SUNDMAN_AVX2
-  static const bool has = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+  static const bool has = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
+                          std::getenv("SUNDMAN_PORTABLE") == nullptr;
   if (has) return kAvx2;
 #endif
   return kPortable;

@@ -54,7 +54,7 @@ def euler_maruyama(temperature: float = 1.0, *, noise: str | Noise = "gaussian")
                 moved.append(native.update(stream, theta, grad, h, scale, offset))
             else:
                 eps = gaussian_leaf(stream, theta, offset)
-                moved.append((theta - h * grad + scale * eps).astype(theta.dtype))
+                moved.append(theta + (-h * grad + scale * eps).astype(theta.dtype))
             offset += theta.size
         return jax.tree.unflatten(structure, moved), state
 

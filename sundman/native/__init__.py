@@ -8,6 +8,7 @@ other devices and for other types than float32 the XLA path does the same work.
 from __future__ import annotations
 
 import ctypes
+import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -19,7 +20,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from sundman.noise.stream import Stream
+from sundman.noise.stream import Stream, check_range
 
 _TARGETS = {
     "sundman_update": "SundmanUpdate",
@@ -69,6 +70,7 @@ def fits(leaf: Array) -> bool:
 
 def normals(stream: Stream, shape: tuple[int, ...], offset: int = 0) -> Array:
     """Independent N(0, 1) numbers in single precision."""
+    check_range(offset + math.prod(shape))
     call = jax.ffi.ffi_call(
         "sundman_normals",
         jax.ShapeDtypeStruct(shape, jnp.float32),
@@ -81,6 +83,7 @@ def update(
     stream: Stream, theta: Array, grad: Array, dt: Array, scale: Array, offset: int = 0
 ) -> Array:
     """theta - dt grad + scale eps, with the normals of the elements from ``offset`` on."""
+    check_range(offset + theta.size)
     call = jax.ffi.ffi_call(
         "sundman_update",
         jax.ShapeDtypeStruct(theta.shape, jnp.float32),

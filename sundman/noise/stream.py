@@ -33,6 +33,15 @@ def substream(stream: Stream, purpose: int) -> Stream:
     return Stream(fold(stream.key, 0, purpose), stream.step)
 
 
+def check_range(elements: int) -> None:
+    """Raise if a position has more elements than there are counters."""
+    if elements > 2**32:
+        raise ValueError(
+            f"the position has more than 2**32 elements ({elements}), beyond the range of "
+            "the noise counter; split it over several samplers"
+        )
+
+
 def words(
     stream: Stream, shape: tuple[int, ...], offset: int = 0, low: bool = False
 ) -> tuple[Array, Array]:
@@ -43,11 +52,7 @@ def words(
     loop and read it back from memory. ``low`` gives a second pair, for 64-bit draws.
     """
     size = math.prod(shape)
-    if offset + size > 2**32:
-        raise ValueError(
-            f"the position has more than 2**32 elements ({offset + size}), beyond the range of "
-            "the noise counter; split it over several samplers"
-        )
+    check_range(offset + size)
     step = jnp.asarray(stream.step, jnp.uint32)
     start = step * jnp.uint32(_GOLDEN) + jnp.uint32(offset)
     index = lax.iota(jnp.uint32, size).reshape(shape) + start
