@@ -1,4 +1,4 @@
-"""Figures: draws over the exact contours of a target, reliability diagrams. Needs matplotlib.
+"""Figures: draws over exact contours, stepsizes, reliability diagrams. Needs matplotlib.
 
     with sundman.plot.style():
         figure, ax = plt.subplots()
@@ -101,6 +101,31 @@ def points(
     shade = np.asarray(draws.stats[color]).reshape(weight.size, -1).mean(axis=1)[picked]
     settings = {"s": 2.0, "linewidths": 0, "cmap": colors(), "rasterized": True, **drawing}
     return ax.scatter(position[:, 0], position[:, 1], c=shade, norm=norm, **settings)
+
+
+def trace(ax: Axes, draws: Draws, name: str = "dt", *, most: int = 2000, **drawing: Any) -> None:
+    """A statistic along the run, one line a chain, against the step; at most ``most`` points each.
+
+    Draws of weight 0, those of a lost chain, are left out.
+    """
+    check.choice("name", name, tuple(draws.stats))
+    check.count("most", most, least=2)
+    every = -(-len(draws) // most)
+    column = np.asarray(draws.stats[name], np.float64).reshape(draws.chains, len(draws), -1)
+    shown = np.where(draws.weight > 0, column.mean(axis=2), np.nan)[:, ::every]
+    first, thin = draws.settings.get("burn_in", 0), draws.settings.get("thin") or 1
+    steps = first + thin * every * np.arange(shown.shape[1])
+    ax.plot(steps, shown.T, **{"linewidth": 0.6, "alpha": 0.8, **drawing})
+    ax.set(xlabel="step", ylabel=name)
+
+
+def stepsizes(ax: Axes, draws: Draws, *, bins: int = 60, **drawing: Any) -> None:
+    """Histogram of dt over the draws, on a logarithmic axis."""
+    check.count("bins", bins, least=1)
+    dt = np.asarray(draws.stats["dt"], np.float64)[draws.weight > 0]
+    low, high = dt.min(), max(dt.max(), dt.min() * 1.001)
+    ax.hist(dt, bins=np.geomspace(low, high, bins + 1).tolist(), **drawing)
+    ax.set(xscale="log", xlabel="dt", ylabel="draws")
 
 
 def reliability(

@@ -40,6 +40,25 @@ def test_points_are_picked_by_weight_and_never_without(ax, key):
         sundman.plot.points(ax, draws, color="temperature")
 
 
+def test_trace_and_histogram_show_the_draws_that_count(ax, key):
+    sampler = sundman.sa_sgld(1e-3, alpha=10.0, m=0.1, M=10.0, r=0.5)
+    draws = sundman.sample(
+        targets.star(), sampler, key=key, chains=2, steps=600, burn_in=40, thin=3
+    )
+    weight = draws.weight.copy()
+    weight[1, 150:] = 0.0
+    draws = sundman.Draws(**{**vars(draws), "weight": weight})
+    sundman.plot.trace(ax, draws, "zeta", most=100)
+    first, second = ax.lines
+    np.testing.assert_array_equal(first.get_xdata()[:3], [40, 46, 52])
+    np.testing.assert_allclose(first.get_ydata(), draws.stats["zeta"][0, ::2], rtol=1e-6)
+    np.testing.assert_array_equal(np.isnan(second.get_ydata()), np.arange(100) >= 75)
+    sundman.plot.stepsizes(ax, draws, bins=10)
+    assert sum(bar.get_height() for bar in ax.patches) == np.count_nonzero(weight)
+    with pytest.raises(ValueError, match="name='speed'"):
+        sundman.plot.trace(ax, draws, "speed")
+
+
 def test_reliability_diagram_shows_the_bins(ax):
     rng = np.random.default_rng(0)
     confidence = rng.uniform(0.5, 1.0, 2000)

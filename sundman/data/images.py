@@ -58,7 +58,7 @@ def digits(validation: float = 0.0, test: float = 0.2, seed: int = 0) -> Dataset
         raise ImportError(
             "the digits come with scikit-learn, which is not installed: pip install 'sundman[data]'"
         ) from None
-    pixels, labels = load_digits(return_X_y=True)
+    pixels, labels = (np.asarray(part) for part in load_digits(return_X_y=True))
     images = Split((pixels / 16).astype(np.float32), labels.astype(np.int32))
     order = shuffled(len(labels), seed)
     ends = np.cumsum([round(len(labels) * test), round(len(labels) * validation)])
