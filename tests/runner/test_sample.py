@@ -142,9 +142,7 @@ def cliff(x):
 
 def test_diverged_chain_is_flagged_and_weighs_nothing(key):
     starts = jnp.array([[0.1], [50.0], [0.2]])
-    with pytest.warns(
-        sundman.DivergenceWarning, match=r"1 of 3 .*chain 1 ran away at step 1 "
-    ):
+    with pytest.warns(sundman.DivergenceWarning, match=r"1 of 3 .*chain 1 ran away at step 1 "):
         draws = sundman.sample(
             cliff,
             sundman.sgld(0.01),
