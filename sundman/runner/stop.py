@@ -18,10 +18,14 @@ class Stop:
         self._before: dict[signal.Signals, Any] = {}
 
     def __enter__(self) -> Self:
-        """Take over the signals, if this is the main thread."""
+        """Take over the signals, if this is the main thread; one that is ignored stays ignored.
+
+        A shell lets its background jobs ignore SIGINT, which Ctrl-C sends to all of them.
+        """
         if threading.current_thread() is threading.main_thread():
-            self._before = {number: signal.getsignal(number) for number in _SIGNALS}
-            for number in _SIGNALS:
+            handlers = {number: signal.getsignal(number) for number in _SIGNALS}
+            self._before = {n: h for n, h in handlers.items() if h is not signal.SIG_IGN}
+            for number in self._before:
                 signal.signal(number, self._ask)
         return self
 

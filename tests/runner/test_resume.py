@@ -28,6 +28,14 @@ VARIANTS = {
 SLOW = ("equal", "momentum")  # each compiles a loop of its own
 
 
+@pytest.fixture
+def listening():
+    """SIGINT as Python has it: a shell's background jobs begin with it ignored."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
 @pytest.mark.parametrize(
     "variant",
     [pytest.param(name, marks=pytest.mark.slow if name in SLOW else ()) for name in VARIANTS],
@@ -79,6 +87,7 @@ def test_a_finished_run_is_opened(tmp_path):
     assert not any(path.suffix == ".partial" for path in (tmp_path / "run").rglob("*"))
 
 
+@pytest.mark.usefixtures("listening")
 def test_an_interrupt_saves_and_stops(tmp_path):
     path = tmp_path / "run"
     before = signal.getsignal(signal.SIGINT)
@@ -100,6 +109,7 @@ def test_a_termination_saves_and_exits(tmp_path):
     assert_same(sundman.resume(tmp_path / "run"), run())
 
 
+@pytest.mark.usefixtures("listening")
 def test_a_second_interrupt_stops_at_once(tmp_path):
     path = tmp_path / "run"
 
@@ -114,6 +124,7 @@ def test_a_second_interrupt_stops_at_once(tmp_path):
     assert_same(sundman.resume(path), run())
 
 
+@pytest.mark.usefixtures("listening")
 def test_an_interrupt_in_the_last_piece_is_not_lost(tmp_path):
     stop = Do(10, lambda: signal.raise_signal(signal.SIGINT))
     with pytest.raises(KeyboardInterrupt):
@@ -121,6 +132,15 @@ def test_an_interrupt_in_the_last_piece_is_not_lost(tmp_path):
     draws = sundman.Draws.open(tmp_path / "run")
     assert draws.settings["finished"]
     assert_same(draws, run())
+
+
+def test_an_ignored_interrupt_stays_ignored(tmp_path):
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        found = run(tmp_path / "run", watchers=[Do(5, lambda: signal.raise_signal(signal.SIGINT))])
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert_same(found, run())
 
 
 def test_reading_while_the_run_goes_on(tmp_path):
