@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from rich.console import Console
 
 import sundman
 from sundman import lazy
@@ -250,7 +251,7 @@ def test_printing(capsys, monkeypatch):
 
 
 def test_printing_on_a_console():
-    console = pytest.importorskip("rich.console").Console(record=True, file=io.StringIO())
+    console = Console(record=True, file=io.StringIO())
     found = sundman.diagnose(make(autoregression(0.5, 13)), console=console)
     assert "evenness of weights" in console.export_text()
     assert len(found) == len(list(found))

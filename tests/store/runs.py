@@ -1,5 +1,7 @@
 """A small run of many pieces: on disk, in memory, broken off, and how to compare them."""
 
+from functools import cache
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -96,3 +98,16 @@ def assert_same(found, wanted):
         np.testing.assert_array_equal(np.asarray(one), np.asarray(other), err_msg=str(path))
     assert found.settings["diverged_step"] == wanted.settings["diverged_step"]
     assert found.settings["steps"] == wanted.settings["steps"]
+
+
+# orbax leaves threads behind when it fails
+ORBAX_FAILS = [
+    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
+    pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning"),
+]
+
+
+@cache
+def whole():
+    """The run in memory, never broken off."""
+    return run()

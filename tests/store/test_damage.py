@@ -2,7 +2,6 @@
 
 import json
 import shutil
-from functools import cache
 
 import numpy as np
 import pytest
@@ -10,18 +9,9 @@ import pytest
 import sundman
 from sundman.store import checkpoint
 from sundman.store.files import StoreError
-from tests.store.runs import DRAWS, Do, assert_same, run
+from tests.store.runs import DRAWS, ORBAX_FAILS, Do, assert_same, run, whole
 
-# orbax leaves threads behind when it fails
-pytestmark = [
-    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
-    pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning"),
-]
-
-
-@cache
-def whole():
-    return run()
+pytestmark = ORBAX_FAILS
 
 
 def truncated(file):
