@@ -66,22 +66,24 @@ struct Layout {
 using F32 = ffi::Buffer<ffi::F32>;
 using U32 = ffi::Buffer<ffi::U32>;
 
-ffi::Error update(ffi::ThreadPool pool, F32 theta, F32 grad, F32 dt, F32 scale, U32 key, U32 step,
-                  int64_t offset, ffi::ResultBuffer<ffi::F32> out) {
+ffi::Error update(ffi::ThreadPool pool, F32 theta, F32 grad, F32 precision, F32 dt, F32 scale,
+                  U32 key, U32 step, int64_t offset, ffi::ResultBuffer<ffi::F32> out) {
   const Layout layout(step.element_count(), theta.element_count());
-  if (key.element_count() != 2 * layout.chains || dt.element_count() != layout.chains ||
-      scale.element_count() != layout.chains || grad.element_count() != theta.element_count()) {
+  const uint64_t chains = layout.chains;
+  if (key.element_count() != 2 * chains || precision.element_count() != chains ||
+      dt.element_count() != chains || scale.element_count() != chains ||
+      grad.element_count() != theta.element_count()) {
     return ffi::Error::InvalidArgument("langevin update: shapes do not fit");
   }
   const Kernels& kernels = best();
-  const auto *t = theta.typed_data(), *g = grad.typed_data(), *h = dt.typed_data(),
-             *s = scale.typed_data();
+  const auto *t = theta.typed_data(), *g = grad.typed_data(), *p = precision.typed_data(),
+             *h = dt.typed_data(), *s = scale.typed_data();
   const auto *k = key.typed_data(), *n = step.typed_data();
   auto* o = out->typed_data();
-  share(pool, layout.chains * layout.blocks, [=](uint64_t i) {
+  share(pool, chains * layout.blocks, [=](uint64_t i) {
     const uint64_t chain = i / layout.blocks, base = chain * layout.size;
     kernels.update(k + 2 * chain, n[chain], static_cast<uint32_t>(offset), t + base, g + base,
-                   h[chain], s[chain], o + base, layout.range(i % layout.blocks));
+                   p[chain], h[chain], s[chain], o + base, layout.range(i % layout.blocks));
   });
   return ffi::Error::Success();
 }
@@ -103,19 +105,34 @@ ffi::Error fill(ffi::ThreadPool pool, U32 key, U32 step, int64_t offset,
   return ffi::Error::Success();
 }
 
-ffi::Error squares(ffi::ThreadPool pool, F32 x, ffi::ResultBuffer<ffi::F32> out) {
-  const Layout layout(out->element_count(), x.element_count());
-  auto parts = std::make_shared<std::vector<double>>(layout.chains * layout.blocks);
+// Three numbers for each chain; blocks are summed in their order, whoever computed them.
+ffi::Error products(ffi::ThreadPool pool, F32 theta, F32 grad, F32 precision,
+                    ffi::ResultBuffer<ffi::F32> out) {
+  const Layout layout(precision.element_count(), theta.element_count());
+  if (grad.element_count() != theta.element_count() ||
+      out->element_count() != 3 * layout.chains) {
+    return ffi::Error::InvalidArgument("products: shapes do not fit");
+  }
+  auto parts = std::make_shared<std::vector<Products>>(layout.chains * layout.blocks);
   const Kernels& kernels = best();
-  const float* v = x.typed_data();
+  const auto *t = theta.typed_data(), *g = grad.typed_data(), *p = precision.typed_data();
   share(pool, parts->size(), [=](uint64_t i) {
-    const uint64_t chain = i / layout.blocks;
-    (*parts)[i] = kernels.squares(v + chain * layout.size, layout.range(i % layout.blocks));
+    const uint64_t chain = i / layout.blocks, base = chain * layout.size;
+    (*parts)[i] =
+        kernels.products(t + base, g + base, p[chain], layout.range(i % layout.blocks));
   });
   for (uint64_t chain = 0; chain < layout.chains; ++chain) {
-    double total = 0.0;
-    for (uint64_t b = 0; b < layout.blocks; ++b) total += (*parts)[chain * layout.blocks + b];
-    out->typed_data()[chain] = static_cast<float>(total);
+    Products total{};
+    for (uint64_t b = 0; b < layout.blocks; ++b) {
+      const Products& part = (*parts)[chain * layout.blocks + b];
+      total.gg += part.gg;
+      total.gt += part.gt;
+      total.tt += part.tt;
+    }
+    float* three = out->typed_data() + 3 * chain;
+    three[0] = static_cast<float>(total.gg);
+    three[1] = static_cast<float>(total.gt);
+    three[2] = static_cast<float>(total.tt);
   }
   return ffi::Error::Success();
 }
@@ -126,6 +143,7 @@ ffi::Error squares(ffi::ThreadPool pool, F32 x, ffi::ResultBuffer<ffi::F32> out)
 XLA_FFI_DEFINE_HANDLER_SYMBOL(SundmanUpdate, sundman::update,
                               ffi::Ffi::Bind()
                                   .Ctx<ffi::ThreadPool>()
+                                  .Arg<sundman::F32>()
                                   .Arg<sundman::F32>()
                                   .Arg<sundman::F32>()
                                   .Arg<sundman::F32>()
@@ -143,8 +161,10 @@ XLA_FFI_DEFINE_HANDLER_SYMBOL(SundmanNormals, sundman::fill,
                                   .Attr<int64_t>("offset")
                                   .Ret<sundman::F32>());
 
-XLA_FFI_DEFINE_HANDLER_SYMBOL(SundmanSquares, sundman::squares,
+XLA_FFI_DEFINE_HANDLER_SYMBOL(SundmanProducts, sundman::products,
                               ffi::Ffi::Bind()
                                   .Ctx<ffi::ThreadPool>()
+                                  .Arg<sundman::F32>()
+                                  .Arg<sundman::F32>()
                                   .Arg<sundman::F32>()
                                   .Ret<sundman::F32>());

@@ -12,14 +12,22 @@ struct Range {
   uint64_t end;
 };
 
+// Sums over elements of G G, G theta and theta theta.
+struct Products {
+  double gg;
+  double gt;
+  double tt;
+};
+
+// The gradient comes in two parts: G = grad + precision theta.
 struct Kernels {
-  // out = theta - dt grad + scale eps
+  // out = theta - dt G + scale eps
   void (*update)(const uint32_t* key, uint32_t step, uint32_t offset, const float* theta,
-                 const float* grad, float dt, float scale, float* out, Range range);
+                 const float* grad, float precision, float dt, float scale, float* out,
+                 Range range);
   // out = eps
   void (*fill)(const uint32_t* key, uint32_t step, uint32_t offset, float* out, Range range);
-  // sum of the squares
-  double (*squares)(const float* x, Range range);
+  Products (*products)(const float* theta, const float* grad, float precision, Range range);
 };
 
 extern const Kernels kPortable;

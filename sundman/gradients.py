@@ -13,12 +13,15 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 import jax
+import jax.numpy as jnp
 from jax import Array
 
-from sundman import check
+from sundman import check, native, priors
 from sundman.data.minibatch import epoch_rows, random_rows, take_rows
 from sundman.noise import Stream, gaussian, substream
-from sundman.posterior import Batch, Posterior
+from sundman.posterior import Batch, Position, Posterior, model_params
+from sundman.priors import Prior
+from sundman.split import Split
 
 PyTree = Any
 Potential = Callable[[PyTree], Array]
@@ -36,6 +39,19 @@ class GradientEstimator(Protocol):
     def __call__(self, stream: Stream, position: PyTree, data: PyTree) -> tuple[Array, PyTree]:
         """(U, G) at ``position``, using the randomness of this step's ``stream``."""
         ...
+
+
+def in_parts(
+    gradient: GradientEstimator, stream: Stream, position: PyTree, data: PyTree
+) -> tuple[Array, Array, PyTree]:
+    """A part of U that is cheap to have, U, and G; what is not used of them is not computed.
+
+    G has leaves of :class:`sundman.split.Split` where the native kernels are used.
+    """
+    if isinstance(gradient, (Minibatch, Streamed)):
+        return _of_posterior(gradient.posterior, position, gradient.batch(stream, data))
+    value, grads = gradient(stream, position, data)
+    return value, value, grads
 
 
 @dataclass(frozen=True)
@@ -81,17 +97,17 @@ class Minibatch:
         assert self.posterior.data is not None  # a streamed posterior has Streamed
         return self.posterior.data
 
+    def batch(self, stream: Stream, data: Batch) -> Batch:
+        """This step's rows."""
+        if self.batch_size is None:
+            return data
+        choose = random_rows if self.replace else epoch_rows
+        rows, mask = choose(stream, self.posterior.size, self.batch_size)
+        return Batch(*take_rows((data.x, data.y), rows), mask)
+
     def __call__(self, stream: Stream, position: PyTree, data: Batch) -> tuple[Array, PyTree]:
         """(U, G) estimated on this step's rows."""
-        size = self.posterior.size
-        if self.batch_size is None:
-            batch = data
-        else:
-            choose = random_rows if self.replace else epoch_rows
-            rows, mask = choose(stream, size, self.batch_size)
-            x, y = take_rows((data.x, data.y), rows)
-            batch = Batch(x, y, mask)
-        return jax.value_and_grad(self.posterior.potential)(position, batch)
+        return jax.value_and_grad(self.posterior.potential)(position, self.batch(stream, data))
 
 
 @dataclass(frozen=True)
@@ -101,10 +117,14 @@ class Streamed:
     posterior: Posterior
     data = None
 
+    def batch(self, stream: Stream, data: Batch) -> Batch:
+        """The batch."""
+        del stream
+        return Batch(*data)
+
     def __call__(self, stream: Stream, position: PyTree, data: Batch) -> tuple[Array, PyTree]:
         """(U, G) estimated on the batch."""
-        del stream
-        return jax.value_and_grad(self.posterior.potential)(position, Batch(*data))
+        return jax.value_and_grad(self.posterior.potential)(position, self.batch(stream, data))
 
 
 def exact(potential: Potential) -> Exact:
@@ -133,3 +153,49 @@ def minibatch(
                 f"batch_size={batch_size} is more than the {posterior.size} rows of the data"
             )
     return Minibatch(posterior, batch_size, replace)
+
+
+def _of_posterior(
+    posterior: Posterior, position: PyTree, batch: Batch
+) -> tuple[Array, Array, PyTree]:
+    """The likelihood's part of U, U and G on a batch; G in two parts where the kernels are used."""
+    part, grads = jax.value_and_grad(posterior.scaled_loss)(position, batch)
+    if not native.active():
+        log_prior, pull = jax.value_and_grad(posterior.log_prior)(position)
+        return part, part - log_prior, jax.tree.map(jnp.subtract, grads, pull)
+    hyper = position.hyper if isinstance(position, Position) else {}
+    hyper_grads = dict(grads.hyper) if hyper else {}
+    log_prior, found = jnp.asarray(posterior.likelihood.log_hyper(hyper.get("likelihood"))), []
+    if "likelihood" in hyper:
+        pull = jax.grad(posterior.likelihood.log_hyper)(hyper["likelihood"])
+        hyper_grads["likelihood"] = jax.tree.map(jnp.subtract, grads.hyper["likelihood"], pull)
+    params, structure = jax.tree.flatten(model_params(position))
+    rules = priors.assign(posterior.prior, model_params(position))
+    for (path, prior), theta, grad in zip(
+        rules, params, jax.tree.leaves(model_params(grads)), strict=True
+    ):
+        own = hyper.get(f"prior/{path}")
+        log_density, grad, pull = _with_prior(prior, theta, grad, own)
+        log_prior = log_prior + log_density
+        found.append(grad)
+        if own is not None:
+            hyper_grads[f"prior/{path}"] = jax.tree.map(jnp.negative, pull)
+    whole = jax.tree.unflatten(structure, found)
+    return part, part - log_prior, Position(whole, hyper_grads) if hyper else whole
+
+
+def _with_prior(
+    prior: Prior, theta: Array, grad: Array, hyper: PyTree
+) -> tuple[Array, Array | Split, PyTree]:
+    """The log density of one array, its gradient with the prior's, and d log density / d hyper."""
+    if prior.of_squares is None or not native.fits(theta):
+        density, (pull, slope) = jax.value_and_grad(prior.log_density, (0, 1))(theta, hyper)
+        return density, grad - pull, slope
+
+    def log_density(squares: Array, hyper: PyTree) -> Array:
+        assert prior.of_squares is not None
+        return prior.of_squares(squares, theta.shape, hyper)
+
+    split = Split(grad, theta, -2.0 * jax.grad(log_density)(jnp.float32(0.0), hyper))
+    density, slope = jax.value_and_grad(log_density, 1)(split.products[2], hyper)
+    return density, split, slope

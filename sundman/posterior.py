@@ -162,11 +162,15 @@ class Posterior:
         log_prob = self.likelihood.log_prob(outputs, y, self._likelihood_hyper(position))
         return jnp.sum(log_prob if mask is None else jnp.where(mask, log_prob, 0.0))
 
-    def potential(self, position: PyTree, batch: Any = None) -> Array:
-        """U estimated on a batch: -(N/|B|) log_likelihood(batch) - log_prior."""
+    def scaled_loss(self, position: PyTree, batch: Any = None) -> Array:
+        """The likelihood's part of U estimated on a batch: -(N/|B|) log_likelihood(batch)."""
         _, y, mask = self._batch(batch)
         rows = len(jax.tree.leaves(y)[0]) if mask is None else jnp.sum(mask)
-        return -(self.size / rows) * self.log_likelihood(position, batch) - self.log_prior(position)
+        return -(self.size / rows) * self.log_likelihood(position, batch)
+
+    def potential(self, position: PyTree, batch: Any = None) -> Array:
+        """U estimated on a batch: -(N/|B|) log_likelihood(batch) - log_prior."""
+        return self.scaled_loss(position, batch) - self.log_prior(position)
 
     def gradient(self, position: PyTree, batch: Any = None) -> PyTree:
         """Gradient of :meth:`potential`: the stochastic gradient of U at full-data scale."""

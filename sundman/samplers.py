@@ -24,6 +24,7 @@ from sundman import check, clocks, integrators, native
 from sundman.clocks import Clock, ClockState, SundmanSettings
 from sundman.integrators import FusedMove, Integrator
 from sundman.noise import Noise, Stream, fold, key_words
+from sundman.split import joined
 
 PyTree = Any
 _NOISE = 4
@@ -69,15 +70,17 @@ class Sampler(optax.GradientTransformationExtraArgs):
     ) -> tuple[PyTree, SamplerState]:
         """The parameters and the state after one step: ``update`` applied.
 
-        Inside :func:`sundman.native.using` by the native kernels, in one pass.
+        Inside :func:`sundman.native.using` by the native kernels, in one pass; ``grads`` may then
+        come in two parts (:mod:`sundman.split`).
         """
         move = self.integrator.move
         if native.active() and isinstance(move, FusedMove):
-            dt, clock = self.clock.tick(state.clock, grads, params)
+            seen = grads if self.clock.splits else joined(grads)
+            dt, clock = self.clock.tick(state.clock, seen, params)
             stream = Stream(state.key, state.clock.step)
             moved, motion = move.advance(stream, grads, state.motion, params, dt)
             return moved, SamplerState(state.key, clock, motion)
-        updates, after = cast(Callable[..., Any], self.update)(grads, state, params)
+        updates, after = cast(Callable[..., Any], self.update)(joined(grads), state, params)
         return optax.apply_updates(params, updates), after
 
     def at(self, temperature: Any) -> Sampler:

@@ -24,9 +24,10 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from sundman import check, native
+from sundman import check
 from sundman.clocks.base import Clock, ClockState, PyTree, advance, start, time_dtype
 from sundman.clocks.psi import power, scaled_psi
+from sundman.split import squared_norm
 
 LAGS = ("none", "full", "guarded")
 
@@ -48,14 +49,8 @@ class SundmanSettings(TypedDict, total=False):
     blockwise: bool
 
 
-def _squared_norm(leaf: Array, dtype: Any) -> Array:
-    if native.active() and native.fits(leaf):
-        return native.squared_norm(leaf).astype(dtype)
-    return jnp.sum(jnp.square(leaf.astype(dtype)))
-
-
 def _squared_norms(grads: PyTree, dtype: Any, blockwise: bool) -> Array:
-    squares = [_squared_norm(leaf, dtype) for leaf in jax.tree.leaves(grads)]
+    squares = [squared_norm(leaf, dtype) for leaf in jax.tree.leaves(grads)]
     return jnp.stack(squares) if blockwise else sum(squares[1:], squares[0])
 
 
@@ -152,7 +147,7 @@ def sundman(
         "zeta_0": zeta_0,
         "blockwise": blockwise,
     }
-    return Clock(init, tick, settings)
+    return Clock(init, tick, settings, splits=True)
 
 
 def scale_free(

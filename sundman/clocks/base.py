@@ -31,12 +31,14 @@ class Clock(NamedTuple):
     """``init(params) -> ClockState``; ``tick(state, grads, params) -> (dt, ClockState)``.
 
     ``dt`` is a scalar, or for a blockwise clock a pytree with one scalar per leaf of the
-    parameters; ``state.dt`` is always a scalar.
+    parameters; ``state.dt`` is always a scalar. ``splits`` says that ``tick`` takes gradients in
+    two parts (:mod:`sundman.split`).
     """
 
     init: Callable[[PyTree], ClockState]
     tick: Callable[[ClockState, PyTree, PyTree], tuple[PyTree, ClockState]]
     settings: Mapping[str, Any]
+    splits: bool = False
 
 
 def time_dtype(params: PyTree) -> Any:

@@ -18,6 +18,7 @@ from sundman import check, native
 from sundman.integrators.base import FusedMove, Integrator, PyTree, cast_like, per_leaf
 from sundman.noise import Noise, Stream, gaussian, named
 from sundman.noise.gaussian import gaussian_leaf
+from sundman.split import in_two
 
 
 def euler_maruyama(temperature: float = 1.0, *, noise: str | Noise = "gaussian") -> Integrator:
@@ -51,7 +52,8 @@ def euler_maruyama(temperature: float = 1.0, *, noise: str | Noise = "gaussian")
         for theta, grad, h in zip(leaves, jax.tree.leaves(grads), steps, strict=True):
             scale = jnp.sqrt((2.0 * temperature) * h)
             if native.fits(theta):
-                moved.append(native.update(stream, theta, grad, h, scale, offset))
+                grad, precision = in_two(grad)
+                moved.append(native.update(stream, theta, grad, precision, h, scale, offset))
             else:
                 eps = gaussian_leaf(stream, theta, offset)
                 moved.append(theta + (-h * grad + scale * eps).astype(theta.dtype))

@@ -25,7 +25,7 @@ from sundman.noise.stream import Stream, check_range
 _TARGETS = {
     "sundman_update": "SundmanUpdate",
     "sundman_normals": "SundmanNormals",
-    "sundman_squares": "SundmanSquares",
+    "sundman_products": "SundmanProducts",
 }
 _SMALLEST = 4096
 _active: ContextVar[bool] = ContextVar("sundman_native", default=False)
@@ -80,9 +80,15 @@ def normals(stream: Stream, shape: tuple[int, ...], offset: int = 0) -> Array:
 
 
 def update(
-    stream: Stream, theta: Array, grad: Array, dt: Array, scale: Array, offset: int = 0
+    stream: Stream,
+    theta: Array,
+    grad: Array,
+    precision: Array | float,
+    dt: Array,
+    scale: Array,
+    offset: int = 0,
 ) -> Array:
-    """theta - dt grad + scale eps, with the normals of the elements from ``offset`` on."""
+    """theta - dt (grad + precision theta) + scale eps, the first normal being ``offset``."""
     check_range(offset + theta.size)
     call = jax.ffi.ffi_call(
         "sundman_update",
@@ -90,14 +96,19 @@ def update(
         vmap_method="broadcast_all",
         input_output_aliases={0: 0},
     )
-    single = [jnp.asarray(number, jnp.float32) for number in (dt, scale)]
+    single = [jnp.asarray(number, jnp.float32) for number in (precision, dt, scale)]
     step = jnp.asarray(stream.step, jnp.uint32)
     return call(theta, grad, *single, stream.key, step, offset=np.int64(offset))
 
 
-def squared_norm(x: Array) -> Array:
-    """Sum of the squares, accumulated in double precision, in single precision."""
+def products(theta: Array, grad: Array, precision: Array | float = 0.0) -> Array:
+    """The sums of G^2, G theta and theta^2 for G = grad + precision theta, in one pass."""
     call = jax.ffi.ffi_call(
-        "sundman_squares", jax.ShapeDtypeStruct((), jnp.float32), vmap_method="broadcast_all"
+        "sundman_products", jax.ShapeDtypeStruct((3,), jnp.float32), vmap_method="broadcast_all"
     )
-    return call(x)
+    return call(theta, grad, jnp.asarray(precision, jnp.float32))
+
+
+def squared_norm(x: Array) -> Array:
+    """The sum of the squares."""
+    return products(x, x)[0]

@@ -1,6 +1,10 @@
-"""Standard normals by Box-Muller with polynomials, one normal per counter.
+"""Standard normals by Box-Muller with polynomials, both of a pair.
 
-    z = sqrt(-2 log u) cos(2 pi v)
+    z = sqrt(-2 log u) cos(2 pi v)   and   sqrt(-2 log u) cos(2 pi (v + 1/4))
+
+for two elements whose counters differ in the bit 8 alone. XLA computes every element by itself,
+so that generator, transform and update fuse into one pass; the native kernels compute a pair
+from one pair of words.
 
 u comes from all 32 bits of the first word, so single-precision tails reach 6.7 sigma; v from
 the second word. Both functions are short polynomials because XLA fuses and vectorises those,
@@ -15,9 +19,10 @@ from functools import partial
 from typing import Any
 
 import jax.numpy as jnp
+import numpy as np
 from jax import Array, lax
 
-from sundman.noise.stream import PyTree, Stream, map_leaves, words
+from sundman.noise.stream import PyTree, Stream, counters, map_leaves, words_at
 
 # sin(2 pi s) / s in powers of s^2 on |s| <= 1/4, error 2.7e-8.
 _SINE = (6.28318528, -41.34168067, 81.60248074, -76.58128456, 39.76072208)
@@ -34,6 +39,9 @@ _LOG = (
     0.08743945,
 )
 _LOG_2 = math.log(2.0)
+# The bit that tells the elements of a pair apart, and what makes it a quarter of 2^32.
+_PAIR = np.uint32(8)
+_QUARTER_TURN = np.uint32(2**27)
 _SQRT_HALF_BITS = 0x3F3504F3
 
 
@@ -61,18 +69,19 @@ def _cosine_turn(word: Array) -> Array:
     return s * _polynomial(_SINE, s * s)
 
 
-def _single(stream: Stream, shape: tuple[int, ...], offset: int) -> Array:
-    first, second = words(stream, shape, offset)
+def _single(stream: Stream, counter: Array) -> Array:
+    first, second = words_at(stream, counter & ~_PAIR)
     radius = jnp.sqrt(jnp.maximum(jnp.float32(-2.0) * _log_fraction(first), jnp.float32(0.0)))
-    return radius * _cosine_turn(second)
+    return radius * _cosine_turn(second + (counter & _PAIR) * _QUARTER_TURN)
 
 
-def _double(stream: Stream, shape: tuple[int, ...], offset: int) -> Array:
+def _double(stream: Stream, counter: Array) -> Array:
     scale = 2.0**-32
-    first, second = (word.astype(jnp.float64) for word in words(stream, shape, offset))
-    low_u, low_v = (word.astype(jnp.float64) for word in words(stream, shape, offset, low=True))
-    u = (first + (low_u + 0.5) * scale) * scale
-    v = (second + (low_v + 0.5) * scale) * scale
+    first, second = words_at(stream, counter & ~_PAIR)
+    low_u, low_v = (w.astype(jnp.float64) for w in words_at(stream, counter & ~_PAIR, low=True))
+    turned = second + (counter & _PAIR) * _QUARTER_TURN
+    u = (first.astype(jnp.float64) + (low_u + 0.5) * scale) * scale
+    v = (turned.astype(jnp.float64) + (low_v + 0.5) * scale) * scale
     return jnp.sqrt(-2.0 * jnp.log(u)) * jnp.cos(2.0 * math.pi * v)
 
 
@@ -82,9 +91,10 @@ def gaussian_leaf(stream: Stream, like: Any, offset: int) -> Array:
 
 
 def _draw(stream: Stream, shape: tuple[int, ...], dtype: Any, offset: int) -> Array:
+    counter = counters(stream, shape, offset)
     if dtype == jnp.float64:
-        return _double(stream, shape, offset)
-    return _single(stream, shape, offset).astype(dtype)
+        return _double(stream, counter)
+    return _single(stream, counter).astype(dtype)
 
 
 def gaussian(stream: Stream, like: PyTree) -> PyTree:

@@ -42,22 +42,30 @@ def check_range(elements: int) -> None:
         )
 
 
-def words(
-    stream: Stream, shape: tuple[int, ...], offset: int = 0, low: bool = False
-) -> tuple[Array, Array]:
-    """Two random words for each element of an array that starts at element ``offset``.
+def counters(stream: Stream, shape: tuple[int, ...], offset: int = 0) -> Array:
+    """A number for each element of an array that starts at element ``offset``.
 
-    The counter is (index + golden * step, step), a one-to-one function of (index, step) that
-    changes as a whole from step to step: XLA then cannot hoist an array of counters out of a
-    loop and read it back from memory. ``low`` gives a second pair, for 64-bit draws.
+    index + golden * step changes as a whole from step to step: XLA then cannot hoist an array of
+    counters out of a loop and read it back from memory.
     """
     size = math.prod(shape)
     check_range(offset + size)
-    step = jnp.asarray(stream.step, jnp.uint32)
-    start = step * jnp.uint32(_GOLDEN) + jnp.uint32(offset)
-    index = lax.iota(jnp.uint32, size).reshape(shape) + start
+    start = jnp.asarray(stream.step, jnp.uint32) * jnp.uint32(_GOLDEN) + jnp.uint32(offset)
+    return lax.iota(jnp.uint32, size).reshape(shape) + start
+
+
+def words_at(stream: Stream, counter: Array, low: bool = False) -> tuple[Array, Array]:
+    """Two random words for each counter of this step; ``low``: two more, for 64-bit draws."""
     second = stream.key[1] ^ jnp.uint32(_LOW_BITS) if low else stream.key[1]
-    return threefry2x32((stream.key[0], second), (index, step), DEFAULT_ROUNDS)
+    step = jnp.asarray(stream.step, jnp.uint32)
+    return threefry2x32((stream.key[0], second), (counter, step), DEFAULT_ROUNDS)
+
+
+def words(
+    stream: Stream, shape: tuple[int, ...], offset: int = 0, low: bool = False
+) -> tuple[Array, Array]:
+    """Two random words for each element of an array that starts at element ``offset``."""
+    return words_at(stream, counters(stream, shape, offset), low)
 
 
 def map_leaves(draw: Callable[[tuple[int, ...], Any, int], Array], like: PyTree) -> PyTree:

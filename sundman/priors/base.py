@@ -34,11 +34,32 @@ class Prior:
       name: what it is.
       log_density: (array, hyper) -> sum of the log densities of the elements and of ``hyper``.
       hyper: (shape, dtype) -> first hyper-parameters for an array, or None.
+      of_squares: (sum of squares, shape, hyper) -> the same as ``log_density``, for a prior that
+        sees an array through its sum of squares alone, and linearly: a normal given its scale.
     """
 
     name: str
     log_density: Callable[[Array, PyTree], Array]
     hyper: Callable[[tuple[int, ...], Any], PyTree] = _no_hyper
+    of_squares: Callable[[Array, tuple[int, ...], PyTree], Array] | None = None
+
+
+def normal_prior(
+    name: str,
+    of_squares: Callable[[Array, tuple[int, ...], PyTree], Array],
+    hyper: Callable[[tuple[int, ...], Any], PyTree] = _no_hyper,
+) -> Prior:
+    """The prior that is normal with mean 0 given a scale, from its density of sums of squares."""
+
+    def log_density(w: Array, hyper: PyTree) -> Array:
+        return of_squares(jnp.sum(jnp.square(w)), w.shape, hyper)
+
+    return Prior(name, log_density, hyper, of_squares)
+
+
+def log_normal_of_squares(squares: Array, size: int, log_scale: Array | float) -> Array:
+    """The sum of log N(w; 0, exp(log_scale)^2) over ``size`` elements with these squares."""
+    return -0.5 * squares * jnp.exp(-2.0 * log_scale) - size * (log_scale + 0.5 * LOG_2PI)
 
 
 def scale_rule(scale: float, fan_in: str | int | None) -> Callable[[tuple[int, ...]], float]:

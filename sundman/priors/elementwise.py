@@ -9,7 +9,14 @@ import jax.numpy as jnp
 from jax import Array
 
 from sundman import check
-from sundman.priors.base import LOG_2PI, Prior, PyTree, log_normal_density, scale_rule
+from sundman.priors.base import (
+    Prior,
+    PyTree,
+    log_normal_density,
+    log_normal_of_squares,
+    normal_prior,
+    scale_rule,
+)
 
 
 def _prior(
@@ -28,7 +35,13 @@ def _prior(
 
 def gaussian(scale: float = 1.0, *, fan_in: str | int | None = None) -> Prior:
     """N(0, scale^2), or N(0, scale^2 / fan_in)."""
-    return _prior("gaussian", scale, fan_in, lambda z: -0.5 * jnp.square(z) - 0.5 * LOG_2PI)
+    rule = scale_rule(scale, fan_in)
+
+    def of_squares(squares: Array, shape: tuple[int, ...], hyper: PyTree) -> Array:
+        del hyper
+        return log_normal_of_squares(squares, math.prod(shape), math.log(rule(shape)))
+
+    return normal_prior("gaussian", of_squares)
 
 
 def laplace(scale: float = 1.0, *, fan_in: str | int | None = None) -> Prior:

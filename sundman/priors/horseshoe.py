@@ -22,7 +22,15 @@ import jax.numpy as jnp
 from jax import Array
 
 from sundman import check
-from sundman.priors.base import Prior, PyTree, log_half_cauchy, log_normal_density, scale_rule
+from sundman.priors.base import (
+    Prior,
+    PyTree,
+    log_half_cauchy,
+    log_normal_density,
+    log_normal_of_squares,
+    normal_prior,
+    scale_rule,
+)
 from sundman.priors.exponential_integral import log_scaled_exp1
 
 FORMS = ("tensor", "marginal", "hierarchical", "regularised")
@@ -66,15 +74,15 @@ def _tensor(rule: Any, jacobian: bool) -> Prior:
         del shape
         return {"p": jnp.asarray(_ONE, dtype)}
 
-    def log_density(w: Array, hyper: PyTree) -> Array:
+    def of_squares(squares: Array, shape: tuple[int, ...], hyper: PyTree) -> Array:
         p = hyper["p"]
-        log_sigma = jnp.log(jax.nn.softplus(p)) + math.log(rule(w.shape))
+        log_sigma = jnp.log(jax.nn.softplus(p)) + math.log(rule(shape))
         log_prior = math.log(2.0 / math.pi) - jnp.logaddexp(0.0, 2.0 * log_sigma)
         if jacobian:
-            log_prior += jax.nn.log_sigmoid(p) + math.log(rule(w.shape))
-        return jnp.sum(log_normal_density(w, log_sigma)) + log_prior
+            log_prior += jax.nn.log_sigmoid(p) + math.log(rule(shape))
+        return log_normal_of_squares(squares, math.prod(shape), log_sigma) + log_prior
 
-    return Prior("horseshoe_tensor", log_density, hyper)
+    return normal_prior("horseshoe_tensor", of_squares, hyper)
 
 
 def _marginal(rule: Any, floor: float) -> Prior:

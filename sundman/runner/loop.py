@@ -12,12 +12,14 @@ import optax
 from jax import Array, lax
 
 from sundman import native
-from sundman.gradients import GradientEstimator
+from sundman.gradients import GradientEstimator, in_parts
 from sundman.noise import Stream
 from sundman.runner import health, online
 from sundman.samplers import Sampler, SamplerState
+from sundman.split import inner_product, squared_norm
 
 PyTree = Any
+_EXAMINED = 32
 STATS = ("time", "grad_norm", "zeta", "virial", "kinetic_temperature")
 
 
@@ -41,7 +43,7 @@ class Chain(NamedTuple):
 
 
 class Record(NamedTuple):
-    """What a draw leaves behind; ``broke``: its first step with a non-finite potential, if any."""
+    """What a draw leaves behind; ``broke``: how many of its steps began at a finite potential."""
 
     values: PyTree
     weight: Array
@@ -53,12 +55,14 @@ def _statistics(
     value: Array, grads: PyTree, position: PyTree, before: SamplerState, after: SamplerState
 ) -> dict[str, Callable[[], Any]]:
     """How to compute each statistic of the position that a step leaves."""
-    size = sum(leaf.size for leaf in jax.tree.leaves(position))
+    leaves, slopes = jax.tree.leaves(position), jax.tree.leaves(grads)
+    size = sum(leaf.size for leaf in leaves)
+    dtype = jnp.result_type(jnp.float32, *leaves)
     found: dict[str, Callable[[], Any]] = {
         "potential": lambda: value,
         "time": lambda: before.clock.time,
-        "grad_norm": lambda: optax.tree.norm(grads),
-        "virial": lambda: optax.tree.vdot(position, grads) / size,
+        "grad_norm": lambda: jnp.sqrt(sum(squared_norm(grad, dtype) for grad in slopes)),
+        "virial": lambda: sum(map(inner_product, slopes, leaves)) / size,
     }
     if after.clock.zeta is not None:
         found["zeta"] = lambda: cast(Array, after.clock.zeta)
@@ -69,21 +73,24 @@ def _statistics(
     return found
 
 
-def step(chain: Chain, data: PyTree, plan: Plan) -> tuple[Chain, tuple[Array, dict[str, Array]]]:
-    """One step: the chain after it, and the weight and statistics of the position it left."""
+def step(chain: Chain, data: PyTree, plan: Plan) -> tuple[Chain, Array, Array, dict[str, Array]]:
+    """One step: the chain after it; and of the position it left, whether it was finite as far as
+    can be seen for nothing, its weight and its statistics. What is not used is not computed.
+    """
     position, state = chain
-    value, grads = plan.gradient(Stream(state.key, state.clock.step), position, data)
     with native.using(plan.native):
+        stream = Stream(state.key, state.clock.step)
+        part, value, grads = in_parts(plan.gradient, stream, position, data)
         moved, after = plan.sampler.step(grads, state, position)
-    compute = _statistics(value, grads, position, state, after)
-    stats = {name: compute[name]() for name in ("potential", *plan.stats) if name in compute}
+        compute = _statistics(value, grads, position, state, after)
+        stats = {name: compute[name]() for name in ("potential", *plan.stats) if name in compute}
     if plan.weighting == "leaving":
         weight = after.clock.dt
     else:
         arriving = plan.weighting == "arriving"
         weight = state.clock.dt if arriving else jnp.ones_like(after.clock.dt)
         stats["dt"] = after.clock.dt
-    return Chain(moved, after), (weight, stats)
+    return Chain(moved, after), jnp.isfinite(part), weight, stats
 
 
 def each_chain(run: Callable[..., Any], *chains: PyTree) -> Any:
@@ -103,25 +110,39 @@ def advance(
 ) -> tuple[Chain, health.Health]:
     """Move every chain by ``steps`` steps and keep nothing; ``streamed``: a batch for each.
 
-    ``low`` is the lowest potential of each chain so far.
+    ``low`` is the lowest potential of each chain so far. The whole potential is looked at every
+    32 steps, since the prior's part of it is a pass over the parameters.
     """
     scale = health.rise_scale(chains.position, plan.sampler.temperature)
 
-    def one(index: Array, chain: Chain, low: Array, worst: Array, good: Array) -> tuple:
-        given = data
-        if streamed:
-            given = jax.tree.map(lambda leaf: lax.dynamic_index_in_dim(leaf, index, 0, False), data)
-        chain, (_, stats) = step(chain, given, plan)
+    def given(index: Array) -> PyTree:
+        if not streamed:
+            return data
+        return jax.tree.map(lambda leaf: lax.dynamic_index_in_dim(leaf, index, 0, False), data)
+
+    def examined(index: Array, chain: Chain, low: Array, worst: Array, good: Array) -> tuple:
+        chain, _, _, stats = step(chain, given(index), plan)
         value = stats["potential"].astype(low.dtype)
         low = jnp.minimum(low, value)
         worst = jnp.maximum(worst, health.rise(value, low, scale))
         return chain, low, worst, good + (worst < health.RUNAWAY)
 
-    def all_chains(index: Array, carry: tuple) -> tuple:
-        return each_chain(partial(one, index), *carry)
+    def lean(index: Array, chain: Chain, low: Array, worst: Array, good: Array) -> tuple:
+        chain, fine, _, _ = step(chain, given(index), plan)
+        worst = jnp.where(fine, worst, jnp.inf)
+        return chain, low, worst, good + (worst < health.RUNAWAY)
+
+    def some(number: Array, carry: tuple) -> tuple:
+        first = number * jnp.uint32(_EXAMINED)
+        carry = each_chain(partial(examined, first), *carry)
+        end = jnp.minimum(first + jnp.uint32(_EXAMINED), steps)
+        return lax.fori_loop(
+            first + jnp.uint32(1), end, lambda i, c: each_chain(partial(lean, i), *c), carry
+        )
 
     carry = (chains, low, jnp.zeros_like(low), jnp.zeros(low.shape, jnp.uint32))
-    chains, low, worst, good = lax.fori_loop(jnp.uint32(0), steps, all_chains, carry)
+    rounds = (steps + jnp.uint32(_EXAMINED - 1)) // jnp.uint32(_EXAMINED)
+    chains, low, worst, good = lax.fori_loop(jnp.uint32(0), rounds, some, carry)
     return chains, health.Health(low, worst, health.all_finite(chains.position), good)
 
 
@@ -158,18 +179,20 @@ def block(
     if batches is not None:
         batches = jax.tree.map(lambda leaf: leaf.reshape(capacity, thin, *leaf.shape[1:]), batches)
 
-    def one(chain: Chain, batch: PyTree) -> tuple[Chain, tuple[Array, dict[str, Array]]]:
+    def one(chain: Chain, batch: PyTree) -> tuple[Chain, Array, Array, dict[str, Array]]:
         return step(chain, data if batch is None else batch, plan)
+
+    def lean(chain: Chain, batch: PyTree) -> tuple[Chain, Array]:
+        return one(chain, batch)[:2]
 
     def draw(batch: PyTree, chain: Chain, average: Any) -> tuple[Chain, Any, Record]:
         left, broke = chain.position, None
         values = plan.collect(left)
-        if thin == 1:
-            chain, (weight, stats) = one(chain, jax.tree.map(lambda leaf: leaf[0], batch))
-        else:
-            chain, trace = lax.scan(one, chain, batch, length=thin)
-            weight, stats = jax.tree.map(lambda leaf: leaf[0], trace)
-            broke = jnp.sum(jnp.cumprod(jnp.isfinite(trace[1]["potential"]).astype(jnp.uint32)))
+        chain, fine, weight, stats = one(chain, jax.tree.map(lambda leaf: leaf[0], batch))
+        if thin > 1:
+            others = jax.tree.map(lambda leaf: leaf[1:], batch)
+            chain, rest = lax.scan(lean, chain, others, length=thin - 1)
+            broke = jnp.sum(jnp.cumprod(jnp.append(fine, rest).astype(jnp.uint32)))
         if plan.online is not None:
             average = online.add(average, plan.online(left), weight, stats)
         return chain, average, Record(values, weight, stats, broke)

@@ -107,7 +107,7 @@ def layout(call: Call, parts: Parts) -> tuple[dict[str, PyTree], dict[str, tuple
     chain = last_chain(parts.work)
     data = parts.example
     values = jax.eval_shape(jax.vmap(parts.plan.collect), chain.position)
-    _, (weight, stats) = jax.eval_shape(
+    _, _, weight, stats = jax.eval_shape(
         lambda c: loop.each_chain(lambda one: loop.step(one, data, parts.plan), c), chain
     )
     columns = {

@@ -33,7 +33,7 @@ def begin(chains: Chain, interval: Array, data: PyTree, *, plan: Plan) -> Timed:
     """Chains that have an interval to go to their first draw."""
 
     def one(chain: Chain) -> Timed:
-        _, (_, stats) = jax.eval_shape(lambda c: step(c, data, plan), chain)
+        *_, stats = jax.eval_shape(lambda c: step(c, data, plan), chain)
         empty = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), stats)
         return Timed(chain, chain.position, empty, -interval.astype(chain.state.clock.dt.dtype))
 
@@ -58,7 +58,7 @@ def block(
         return timed.ahead <= 0
 
     def move(timed: Timed) -> Timed:
-        chain, (_, stats) = step(timed.chain, data, plan)
+        chain, _, _, stats = step(timed.chain, data, plan)
         return Timed(chain, timed.chain.position, stats, timed.ahead + chain.state.clock.dt)
 
     def draw(timed: Timed, average: Any) -> tuple[Timed, Any, Record]:

@@ -48,8 +48,8 @@ def test_far_tails_are_the_same():
 def test_update_is_drift_and_noise():
     theta, grad = jax.random.normal(jax.random.key(0), (2, 40_007))
     stream = Stream(KEY, jnp.uint32(9))
-    found = native.update(stream, theta, grad, jnp.float32(0.3), jnp.float32(0.7), 11)
-    wanted = theta - 0.3 * grad + 0.7 * gaussian_leaf(stream, theta, 11)
+    found = native.update(stream, theta, grad, 0.25, jnp.float32(0.3), jnp.float32(0.7), 11)
+    wanted = theta - 0.3 * (grad + 0.25 * theta) + 0.7 * gaussian_leaf(stream, theta, 11)
     np.testing.assert_allclose(found, wanted, rtol=0, atol=1e-5)
 
 

@@ -33,11 +33,11 @@ def from_words(
     """The normals that ``gaussian`` makes of the given words; doubles if they are enabled."""
     shape = np.shape(first)
 
-    def words(_stream: object, _shape: object, _offset: int, **doubles: bool) -> tuple:
+    def words_at(_stream: object, _counter: object, **doubles: bool) -> tuple:
         given = (np.full(shape, low), np.full(shape, low)) if doubles else (first, second)
         return tuple(jnp.asarray(word, jnp.uint32) for word in given)
 
-    monkeypatch.setattr(module, "words", words)
+    monkeypatch.setattr(module, "words_at", words_at)
     return gaussian(draws.stream(), jnp.zeros(shape))
 
 

@@ -1,0 +1,63 @@
+"""A gradient in two parts, so that the native kernels take the prior's along.
+
+    G = grad + precision theta
+
+holds for arrays whose prior is normal given its scale. Adding the second term would be a pass
+over the parameters of its own; the kernels add it where they read theta anyway.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax import Array
+
+from sundman import native
+
+PyTree = Any
+
+
+@dataclass(frozen=True)
+class Split:
+    """The gradient of one array: grad + precision theta. A leaf to JAX's tree functions."""
+
+    grad: Array
+    theta: Array
+    precision: Array
+
+    @cached_property
+    def products(self) -> Array:
+        """The sums of G^2, G theta and theta^2."""
+        return native.products(self.theta, self.grad, self.precision)
+
+    def whole(self) -> Array:
+        """G."""
+        return self.grad + self.precision * self.theta
+
+
+def in_two(grad: Array | Split) -> tuple[Array, Array | float]:
+    """grad and precision."""
+    return (grad.grad, grad.precision) if isinstance(grad, Split) else (grad, 0.0)
+
+
+def joined(grads: PyTree) -> PyTree:
+    """The gradient as plain arrays."""
+    return jax.tree.map(lambda g: g.whole() if isinstance(g, Split) else g, grads)
+
+
+def squared_norm(grad: Array | Split, dtype: Any) -> Array:
+    """The sum of G^2."""
+    if isinstance(grad, Split):
+        return grad.products[0].astype(dtype)
+    if native.active() and native.fits(grad):
+        return native.squared_norm(grad).astype(dtype)
+    return jnp.sum(jnp.square(grad.astype(dtype)))
+
+
+def inner_product(grad: Array | Split, theta: Array) -> Array:
+    """The sum of G theta."""
+    return grad.products[1] if isinstance(grad, Split) else jnp.vdot(theta, grad)
