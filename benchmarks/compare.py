@@ -22,6 +22,7 @@ from rich.table import Table
 HERE = Path(__file__).parent
 BENCHMARKS = ("toys", "network", "update")
 TOLERANCE = 0.15
+BUSY = 0.2
 
 
 class Line(NamedTuple):
@@ -79,8 +80,11 @@ def read(results: Path) -> dict[str, Any]:
     for benchmark in BENCHMARKS:
         file = results / f"{benchmark}.json"
         if file.exists():
-            rows = json.loads(file.read_text())["ratios"]
-            found |= {f"{benchmark}: {name}": row for name, row in rows.items()}
+            result = json.loads(file.read_text())
+            others = result.get("settings", {}).get("cores_of_others") or 0.0
+            if others > BUSY:
+                print(f"{benchmark}: other programs used {others:.2f} cores, do not trust it")
+            found |= {f"{benchmark}: {name}": row for name, row in result["ratios"].items()}
     return found
 
 

@@ -12,17 +12,15 @@ tensor, sigma = softplus(p) s, half-Cauchy, made with ``torch.distributions`` an
 with the loss, which is read back and kept at each step. Batches are slices of tensors in memory: a
 DataLoader would be slower.
 
-OpenMP's threads wait for each other by spinning, for so long that a step takes ten times longer if
-another process wants a core; they are told to sleep sooner, before torch is loaded.
+OpenMP's threads wait for each other by spinning, as they do by default: fastest on free cores, ten
+times slower if another process wants one. Such a run is reported as not to be trusted.
 """
 
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Callable, Iterator
 
-os.environ.setdefault("GOMP_SPINCOUNT", "10000")
 import numpy as np
 import torch
 from torch import Tensor, nn
