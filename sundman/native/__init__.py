@@ -63,7 +63,7 @@ def active() -> bool:
     return _active.get()
 
 
-def fits(leaf: Array) -> bool:
+def fits(leaf: Array | jax.ShapeDtypeStruct) -> bool:
     """Whether the kernels can work on an array, and it is large enough to be worth a call."""
     return leaf.dtype == jnp.float32 and leaf.size >= _SMALLEST
 

@@ -18,10 +18,12 @@ import math
 from functools import partial
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
 
+from sundman import native
 from sundman.noise.stream import PyTree, Stream, counters, map_leaves, words_at
 
 # sin(2 pi s) / s in powers of s^2 on |s| <= 1/4, error 2.7e-8.
@@ -91,6 +93,8 @@ def gaussian_leaf(stream: Stream, like: Any, offset: int) -> Array:
 
 
 def _draw(stream: Stream, shape: tuple[int, ...], dtype: Any, offset: int) -> Array:
+    if native.active() and native.fits(jax.ShapeDtypeStruct(shape, dtype)):
+        return native.normals(stream, shape, offset)
     counter = counters(stream, shape, offset)
     if dtype == jnp.float64:
         return _double(stream, counter)
