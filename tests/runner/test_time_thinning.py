@@ -37,7 +37,7 @@ def test_a_constant_clock_ticks_evenly(multiple, key):
 @pytest.mark.parametrize("burn_in", [0, 7])
 def test_an_adaptive_clock_is_cut_at_equal_times(burn_in, key):
     settings = {"init": jnp.ones(3), "key": key, "chains": 3, "burn_in": burn_in}
-    path = sundman.sample(bowl, SA, steps=200, **settings)
+    path = sundman.sample(bowl, SA, steps=400, **settings)
     timed = sundman.sample(bowl, SA, draws=10, thin_time=0.61, **settings)
     ends = np.cumsum(path.weight.astype(np.float64), axis=1)
     assert ends[:, -1].min() > 6.1
