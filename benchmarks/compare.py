@@ -119,9 +119,13 @@ def main() -> int:
     parser.add_argument("--baseline", type=Path, default=HERE / "baseline.json")
     options = parser.parse_args()
     results = read(options.results)
+    if not results:
+        raise SystemExit("there are no results to compare: run `make bench`")
     if options.update:
         store(options.baseline, results)
     baseline = json.loads(options.baseline.read_text()) if options.baseline.exists() else {}
+    if not baseline:
+        print("Nothing is stored yet: store these with `python benchmarks/compare.py --update`")
     lines = compare(baseline, results)
     show(lines)
     worsened = sum(line.worsened() for line in lines)

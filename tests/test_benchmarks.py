@@ -64,7 +64,14 @@ def run(tmp_path, monkeypatch):
     return run
 
 
+def test_without_results_there_is_nothing_to_say(tmp_path, monkeypatch):
+    monkeypatch.setattr(sys, "argv", ["compare.py", "--results", str(tmp_path)])
+    with pytest.raises(SystemExit, match="make bench"):
+        compare.main()
+
+
 def test_exit_codes(run):
+    assert run(1.0) == 0
     assert run(1.0, "--update") == 0
     assert run(1.1) == 0
     assert run(1.2) == 1
