@@ -13,9 +13,10 @@ with the loss, which is read back and kept at each step. Batches are slices of t
 DataLoader would be slower.
 
 OpenMP's threads wait for each other by spinning, by default for so long that a step takes ten times
-longer if another process wants a core. They are told to sleep sooner, before torch is loaded; on
-free cores we saw no difference (SGD, SGLD, prior, posteriors: 13, 28, 55, 43 ms at a count of
-10,000 and 12, 30, 66, 49 ms at 100,000).
+longer if another process wants a core. They are told to sleep sooner, before torch is loaded. This
+may cost them something on free cores: SGD, SGLD, prior, posteriors took 13, 28, 55, 43 ms at this
+count, 12, 30, 66, 49 ms at 100,000, and the last three 29, 47, 38 ms at the default of 300,000 in
+a run on a partly busy machine. GOMP_SPINCOUNT=300000 in the environment restores the default.
 """
 
 from __future__ import annotations
