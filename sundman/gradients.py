@@ -48,7 +48,7 @@ def in_parts(
 
     G has leaves of :class:`sundman.split.Split` where the native kernels are used.
     """
-    if isinstance(gradient, (Minibatch, Streamed)):
+    if isinstance(gradient, (Minibatch, Streamed)) and gradient.posterior.is_sum:
         return _of_posterior(gradient.posterior, position, gradient.batch(stream, data))
     value, grads = gradient(stream, position, data)
     return value, value, grads
@@ -98,7 +98,7 @@ class Minibatch:
         return self.posterior.data
 
     def batch(self, stream: Stream, data: Batch) -> Batch:
-        """This step's rows."""
+        """Rows for this step."""
         if self.batch_size is None:
             return data
         choose = random_rows if self.replace else epoch_rows

@@ -172,6 +172,11 @@ class Posterior:
         """U estimated on a batch: -(N/|B|) log_likelihood(batch) - log_prior."""
         return self.scaled_loss(position, batch) - self.log_prior(position)
 
+    @property
+    def is_sum(self) -> bool:
+        """Whether the potential is that of this class: likelihood and prior, one after the other."""
+        return type(self).potential is Posterior.potential
+
     def gradient(self, position: PyTree, batch: Any = None) -> PyTree:
         """Gradient of :meth:`potential`: the stochastic gradient of U at full-data scale."""
         return jax.grad(self.potential)(position, batch)

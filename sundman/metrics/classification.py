@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
+import scipy
 from numpy.typing import ArrayLike
-from scipy.special import entr
 
 from sundman.metrics import arguments
 from sundman.metrics.arguments import Floats
@@ -40,7 +40,7 @@ def brier(probabilities: ArrayLike, labels: ArrayLike) -> float:
 
 def entropy(probabilities: ArrayLike) -> Floats:
     """Predictive entropy of each point, -sum_c p[i, c] log p[i, c], in nats."""
-    return entr(arguments.probabilities(probabilities)).sum(axis=1)
+    return scipy.special.entr(arguments.probabilities(probabilities)).sum(axis=1)
 
 
 def auroc(scores_in: ArrayLike, scores_out: ArrayLike) -> float:

@@ -6,8 +6,8 @@ Draws of weight 0, those of a chain that diverged, are left out, whatever their 
 from __future__ import annotations
 
 import numpy as np
+import scipy
 from numpy.typing import ArrayLike
-from scipy.special import entr
 
 from sundman.metrics import arguments
 from sundman.metrics.arguments import Floats
@@ -31,8 +31,8 @@ def mutual_information(member_probabilities: ArrayLike, weight: ArrayLike | None
     for draw in np.flatnonzero(w):
         p = arguments.probabilities(members[draw], f"member_probabilities[{draw}]")
         mean += w[draw] * p
-        mean_entropy += w[draw] * entr(p).sum(axis=1)
-    return np.maximum(entr(mean).sum(axis=1) - mean_entropy, 0.0)
+        mean_entropy += w[draw] * scipy.special.entr(p).sum(axis=1)
+    return np.maximum(scipy.special.entr(mean).sum(axis=1) - mean_entropy, 0.0)
 
 
 def log_probability_curve(log_prob: ArrayLike, weight: ArrayLike | None) -> Floats:

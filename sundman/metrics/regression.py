@@ -7,8 +7,8 @@ sum_d w_d N(y_i; mean[d, i], sd[d, i]^2) / sum_d w_d. Draws of weight 0 are left
 from __future__ import annotations
 
 import numpy as np
+import scipy
 from numpy.typing import ArrayLike
-from scipy.special import logsumexp, ndtr, ndtri
 
 from sundman.metrics import arguments
 from sundman.metrics.arguments import Floats
@@ -49,7 +49,7 @@ def normal_mixture_nll(
         )
     with np.errstate(over="ignore"):
         log_density = -0.5 * np.square((truth - centre) / spread) - np.log(spread)
-    total = logsumexp(log_density, axis=0, b=w[:, None])
+    total = scipy.special.logsumexp(log_density, axis=0, b=w[:, None])
     return float(0.5 * np.log(2 * np.pi) - np.mean(total))
 
 
@@ -70,7 +70,7 @@ def normal_mixture_quantile(
 
 
 def _bisect(centre: Floats, spread: Floats, w: Floats, q: float) -> Floats:
-    ends = centre + spread * ndtri(q)
+    ends = centre + spread * scipy.special.ndtri(q)
     low, high = ends.min(axis=0), ends.max(axis=0)
     enough = _PRECISION * spread.min(axis=0)
     while True:
@@ -78,7 +78,7 @@ def _bisect(centre: Floats, spread: Floats, w: Floats, q: float) -> Floats:
         if ((high - low <= enough) | (middle <= low) | (middle >= high)).all():
             return middle
         with np.errstate(over="ignore"):
-            below = w @ ndtr((middle - centre) / spread) < q
+            below = w @ scipy.special.ndtr((middle - centre) / spread) < q
         low, high = np.where(below, middle, low), np.where(below, high, middle)
 
 

@@ -13,6 +13,7 @@ import jax.numpy as jnp
 
 from sundman.runner import loop, online
 from sundman.runner.engine import Piece
+from sundman.runner.turns import each_chain
 
 PyTree = Any
 MEMORY = 64 * 2**20
@@ -31,7 +32,7 @@ def _operations(plan: loop.Plan, structure: Any, shapes: tuple) -> float:
     chain, data = jax.tree.unflatten(
         structure, [jax.ShapeDtypeStruct(leaf.shape, leaf.dtype) for leaf in shapes]
     )
-    step = jax.jit(lambda c, d: loop.each_chain(lambda one: loop.step(one, d, plan)[0], c))
+    step = jax.jit(lambda c, d: each_chain(lambda one: loop.step(one, d, plan)[0], c))
     counted = step.lower(chain, data).cost_analysis()
     flops = counted.get("flops", 0.0) if isinstance(counted, dict) else 0.0
     return max(float(flops), _LEAST_PER_STEP)

@@ -15,6 +15,7 @@ from sundman import native
 from sundman.gradients import GradientEstimator, in_parts
 from sundman.noise import Stream
 from sundman.runner import health, online
+from sundman.runner.turns import each_chain, in_turn, joined, takes_turns
 from sundman.samplers import Sampler, SamplerState
 from sundman.split import inner_product, squared_norm
 
@@ -93,17 +94,6 @@ def step(chain: Chain, data: PyTree, plan: Plan) -> tuple[Chain, Array, Array, d
     return Chain(moved, after), jnp.isfinite(part), weight, stats
 
 
-def each_chain(run: Callable[..., Any], *chains: PyTree) -> Any:
-    """``run`` mapped over the leading axis; a single chain runs as it is, without a batch axis.
-
-    A batched matrix product with a batch of one is several times slower than a plain one on CPU.
-    """
-    if len(jax.tree.leaves(chains)[0]) > 1:
-        return jax.vmap(run)(*chains)
-    alone = run(*jax.tree.map(lambda leaf: leaf[0], chains))
-    return jax.tree.map(lambda leaf: leaf[None], alone)
-
-
 @partial(jax.jit, static_argnames=("plan", "streamed"))
 def advance(
     chains: Chain, low: Array, steps: Array, data: PyTree, *, plan: Plan, streamed: bool = False
@@ -113,6 +103,9 @@ def advance(
     ``low`` is the lowest potential of each chain so far. The whole potential is looked at every
     32 steps, since the prior's part of it is a pass over the parameters.
     """
+    if takes_turns(chains.position):
+        one_of = partial(advance, steps=steps, data=data, plan=plan, streamed=streamed)
+        return joined(in_turn(one_of, chains, low))
     scale = health.rise_scale(chains.position, plan.sampler.temperature)
 
     def given(index: Array) -> PyTree:
@@ -176,6 +169,11 @@ def block(
     The records have room for ``capacity`` draws, so that blocks of any length share one
     compilation. ``batches`` are given for a streamed gradient, one per step, in place of ``data``.
     """
+    if takes_turns(chains.position):
+        rest = {"count": count, "data": data, "batches": batches}
+        one_of = partial(block, **rest, plan=plan, capacity=capacity, thin=thin)
+        chains, averages, records, found = in_turn(one_of, chains, averages, low)
+        return *joined((chains, averages)), joined(records, axis=1), joined(found)
     if batches is not None:
         batches = jax.tree.map(lambda leaf: leaf.reshape(capacity, thin, *leaf.shape[1:]), batches)
 

@@ -20,6 +20,7 @@ from sundman.runner.loop import Record
 from sundman.runner.report import Watcher
 from sundman.runner.session import Done, last_chain
 from sundman.runner.stop import Stop, interruption
+from sundman.runner.turns import each_chain
 from sundman.store import checkpoint
 from sundman.store.files import writing
 from sundman.store.run import Run, as_arrays, leaf_names, skeleton
@@ -108,7 +109,7 @@ def layout(call: Call, parts: Parts) -> tuple[dict[str, PyTree], dict[str, tuple
     data = parts.example
     values = jax.eval_shape(jax.vmap(parts.plan.collect), chain.position)
     _, _, weight, stats = jax.eval_shape(
-        lambda c: loop.each_chain(lambda one: loop.step(one, data, parts.plan), c), chain
+        lambda c: each_chain(lambda one: loop.step(one, data, parts.plan), c), chain
     )
     columns = {
         **{

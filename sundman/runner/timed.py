@@ -14,7 +14,8 @@ import jax.numpy as jnp
 from jax import Array, lax
 
 from sundman.runner import health, online
-from sundman.runner.loop import Chain, Plan, Record, each_chain, room, step, write
+from sundman.runner.loop import Chain, Plan, Record, room, step, write
+from sundman.runner.turns import each_chain, in_turn, joined, takes_turns
 
 PyTree = Any
 
@@ -53,6 +54,11 @@ def block(
     capacity: int,
 ) -> tuple[Timed, online.Average | None, Record, health.Health]:
     """``count`` draws of every chain, ``interval`` of physical time apart, of equal weight."""
+    if takes_turns(timed.chain.position):
+        rest = {"count": count, "interval": interval, "data": data}
+        one_of = partial(block, **rest, plan=plan, capacity=capacity)
+        timed, averages, records, found = in_turn(one_of, timed, averages, low)
+        return *joined((timed, averages)), joined(records, axis=1), joined(found)
 
     def behind(timed: Timed) -> Array:
         return timed.ahead <= 0

@@ -18,8 +18,8 @@ import math
 import jax
 import jax.numpy as jnp
 import numpy as np
+import scipy
 from jax import Array
-from scipy.special import ndtr
 
 from sundman import check
 from sundman.targets.base import Floats, Target, indicator, virial
@@ -85,7 +85,7 @@ def funnel(dim: int = 10, s: float = 3.0, *, temperature: float = 1.0) -> Target
         truth={
             "v": mu,
             "v2": mu**2 + sigma**2,
-            "neck": float(ndtr((-s - mu) / sigma)),
+            "neck": float(scipy.special.ndtr((-s - mu) / sigma)),
             "abs_x": noise * math.sqrt(2.0 / math.pi) * math.exp(mu / 2.0 + sigma**2 / 8.0),
             "log_x2": mu + math.log(T / 2.0) - float(np.euler_gamma),
             "scaled_x2": T,

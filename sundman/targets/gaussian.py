@@ -13,9 +13,9 @@ import math
 import jax
 import jax.numpy as jnp
 import numpy as np
+import scipy
 from jax import Array
 from numpy.typing import ArrayLike
-from scipy.special import ndtr
 
 from sundman import check
 from sundman.targets.base import Floats, Target, squared_gradient, virial
@@ -55,7 +55,7 @@ def _cell_masses(mean: Floats, covariance: Floats, *edges: Floats) -> Floats:
     deviation = math.sqrt(covariance[0, 0])
     along = edges[0] - mean[0]
     if len(edges) == 1:
-        return np.diff(ndtr(along / deviation))
+        return np.diff(scipy.special.ndtr(along / deviation))
     slope = covariance[1, 0] / covariance[0, 0]
     across = math.sqrt(covariance[1, 1] - slope * covariance[1, 0])
     return ridge_cells(

@@ -13,8 +13,8 @@ from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.special import ndtr
 
 from sundman.targets.base import Floats
 
@@ -140,5 +140,5 @@ def ridge_cells(
     z is integrated in closed form, so ridges may be as narrow as they like.
     """
     nodes, weights, first = panels(edges, longest)
-    below = ndtr((across - mean(nodes)[:, None]) / deviation(nodes)[:, None])
+    below = scipy.special.ndtr((across - mean(nodes)[:, None]) / deviation(nodes)[:, None])
     return np.add.reduceat((weights * density(nodes))[:, None] * np.diff(below), first)
