@@ -174,7 +174,7 @@ class Posterior:
 
     @property
     def is_sum(self) -> bool:
-        """Whether the potential is that of this class: likelihood and prior, one after the other."""
+        """Whether the potential is that of this class: likelihood plus prior."""
         return type(self).potential is Posterior.potential
 
     def gradient(self, position: PyTree, batch: Any = None) -> PyTree:
