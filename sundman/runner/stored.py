@@ -27,8 +27,8 @@ from sundman.store.run import Run, as_arrays, leaf_names, skeleton
 from sundman.targets import Target
 
 PyTree = Any
-_FLUSH_SECONDS = 5.0
-_FLUSH_BYTES = 16 * 2**20
+_FLUSH_SECONDS = 10.0
+_FLUSH_BYTES = 64 * 2**20
 _CHECKPOINT_SECONDS = 30.0
 
 
