@@ -109,3 +109,20 @@ def test_steps_and_elements_never_share_a_counter() -> None:
     left, right = jax.jit(jax.vmap(lambda step: words(Stream(key, step), (500,))))(steps)
     joined = np.asarray(left).astype(np.uint64) << 32 | np.asarray(right)
     assert np.unique(joined).size == 500 * 500
+
+
+def test_pairs_are_two_independent_normals() -> None:
+    """Elements whose counters differ in the bit 8 share their words: a point in the plane."""
+    first = draws.elements(2**21, seed=11).reshape(-1, 2, 8)
+    x, y = first[:, 0].ravel(), first[:, 1].ravel()
+    n = len(x)
+    radius = np.sort(-0.5 * (x**2 + y**2))
+    turn = np.sort(np.arctan2(y, x) / (2 * np.pi) + 0.5)
+    grid = (np.arange(n) + 0.5) / n
+    for uniform in (np.exp(radius), turn):
+        assert np.abs(uniform - grid).max() < 2.5 / np.sqrt(n)
+    for p, q in [(1, 1), (2, 2), (1, 3), (4, 4), (3, 3)]:
+        moments = quality.normal_moments(16)
+        mean, square = (np.prod([moments[k * power] for power in (p, q)]) for k in (1, 2))
+        score = (np.mean(x**p * y**q) - mean) / np.sqrt((square - mean**2) / n)
+        assert abs(score) < 5.0, (p, q, score)
