@@ -1,0 +1,88 @@
+"""Facts about a run: its sampler's name, its target, where it is stored, how it was made."""
+
+from __future__ import annotations
+
+import platform
+import shlex
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+import jax
+
+import sundman
+from sundman.draws import Draws
+from sundman.report.values import duration
+from sundman.store import StoreError
+from sundman.targets import Target
+
+_NAMES = {
+    "euler_maruyama": "SGLD",
+    "leimkuhler_matthews": "LM",
+    "sghmc": "SGHMC",
+    "baoab": "BAOAB",
+    "sgnht": "SGNHT",
+}
+
+
+def about(draws: Draws) -> Mapping[str, Any]:
+    """What the store says about the run; nothing for draws in memory."""
+    if "path" not in draws.settings:
+        return {}
+    from sundman.store.run import open_run
+
+    return open_run(draws.settings["path"]).about
+
+
+def stored_target(draws: Draws, stored: Mapping[str, Any]) -> Target | None:
+    """The target of a stored run on one of the known targets."""
+    if stored.get("identity", {}).get("target") not in sundman.targets.names():
+        return None
+    from sundman.store.run import open_run
+
+    try:
+        kept = open_run(draws.settings["path"]).call().target
+    except StoreError:
+        return None
+    return kept if isinstance(kept, Target) else None
+
+
+def target_name(target: Any) -> str:
+    """The name of a target that has one; an empty text else."""
+    name = getattr(target, "name", None)
+    return name if isinstance(name, str) else ""
+
+
+def sampler(settings: Mapping[str, Any]) -> str:
+    """The name people know: that of the integrator, with SA- on the Sundman clock."""
+    integrator, clock = settings.get("integrator"), settings.get("clock")
+    name = _NAMES.get(str(integrator), str(integrator or "A run"))
+    if clock == "sundman":
+        return "SamAdams" if integrator == "baoab" else f"SA-{name}"
+    return name if clock in ("constant", None) else f"{name}, {clock} clock"
+
+
+def command(draws: Draws) -> str:
+    """A command that makes the report again from the stored draws; empty for draws in memory."""
+    if "path" not in draws.settings:
+        return ""
+    code = (
+        f"import sundman.report as r; r.write(r.of_run({draws.settings['path']!r}), 'report.html')"
+    )
+    return f"python -c {shlex.quote(code)}"
+
+
+def made(draws: Draws, stored: Mapping[str, Any]) -> dict[str, Any]:
+    """Versions, dates, key and wall time, as far as they are known."""
+    facts = {
+        "run begun": stored.get("created", "")[:19].replace("T", " "),
+        "run by": f"sundman {stored['sundman']}, jax {stored['jax']}" if stored else "",
+        "device": stored.get("device", ""),
+        "key": stored.get("identity", {}).get("key", ""),
+        "wall time": duration(draws.settings["seconds"]) if draws.settings.get("seconds") else "",
+        "stored at": draws.settings.get("path", ""),
+        "report written": datetime.now(UTC).strftime("%Y-%m-%d %H:%M:%S UTC"),
+        "report by": f"sundman {sundman.__version__}, jax {jax.__version__}, "
+        f"Python {platform.python_version()}",
+    }
+    return {name: fact for name, fact in facts.items() if fact}

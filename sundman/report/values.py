@@ -1,0 +1,99 @@
+"""Settings and facts as text: exact where they are short, summed up where they are long."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Collection, Iterator, Mapping
+from datetime import date
+from pathlib import PurePath
+from typing import Any
+
+import numpy as np
+
+_MOST_ITEMS = 8
+_MOST_CHARACTERS = 400
+_ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
+
+
+def flat(values: Mapping[Any, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """Names and values; those of a mapping inside are named ``outer.inner``."""
+    for name, value in values.items():
+        full = f"{prefix}{name}"
+        if isinstance(value, Mapping) and value:
+            yield from flat(value, f"{full}.")
+        else:
+            yield full, value
+
+
+def shown(value: Any) -> str:
+    """One value as text that a person can read, and copy if it is a number."""
+    if value is None:
+        return "not set"
+    if isinstance(value, str):
+        return _cut(value) if value else "empty"
+    if isinstance(value, bool | np.bool_):
+        return "yes" if value else "no"
+    if isinstance(value, np.generic):
+        return shown(value.item())
+    if isinstance(value, float):
+        return _number(value)
+    if isinstance(value, int | PurePath | date):
+        return str(value)
+    if hasattr(value, "shape") and hasattr(value, "dtype"):
+        return _array(value)
+    if isinstance(value, Collection) and not isinstance(value, bytes):
+        return _items(list(value))
+    if callable(value) and hasattr(value, "__qualname__"):
+        return f"{value.__module__}.{value.__qualname__}"
+    return _cut(_ADDRESS.sub("", repr(value)))
+
+
+def duration(seconds: float) -> str:
+    """A time span in the units a person would use: 1.8 s, 3 min 20 s, 2 h 5 min."""
+    if not math.isfinite(seconds):
+        return "unknown"
+    if seconds < 100:
+        return f"{seconds:.2g} s" if seconds < 10 else f"{seconds:.0f} s"
+    if seconds < 6000:
+        return f"{int(seconds) // 60} min {int(seconds) % 60} s"
+    return f"{int(seconds) // 3600} h {int(seconds) % 3600 // 60} min"
+
+
+def _number(value: float) -> str:
+    if math.isnan(value):
+        return "not a number"
+    if math.isinf(value):
+        return "infinity" if value > 0 else "-infinity"
+    return repr(value)
+
+
+def _items(items: list[Any]) -> str:
+    if not items:
+        return "empty"
+    texts = [shown(item) for item in items[:_MOST_ITEMS]]
+    if len(items) <= _MOST_ITEMS:
+        return _cut(", ".join(texts))
+    if all(_same(item, items[0]) for item in items):
+        return f"{texts[0]}, {len(items)} times"
+    return _cut(", ".join(texts)) + f", … ({len(items)} in all)"
+
+
+def _same(one: Any, other: Any) -> bool:
+    """Whether two items are the same number or text; anything else is taken for different."""
+    simple = int | float | str | None
+    return isinstance(one, simple) and isinstance(other, simple) and one == other
+
+
+def _array(value: Any) -> str:
+    if math.prod(value.shape) <= _MOST_ITEMS:
+        try:
+            return _items(np.asarray(value).ravel().tolist())
+        except TypeError:  # a random key has no numbers to show
+            return _cut(str(value))
+    size = " by ".join(str(length) for length in value.shape)
+    return f"array of {size}, {value.dtype}"
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _MOST_CHARACTERS else f"{text[:_MOST_CHARACTERS]}…"
