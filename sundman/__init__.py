@@ -17,6 +17,7 @@ from sundman import (
     priors,
     targets,
 )
+from sundman.citations import cite
 from sundman.configuration import config
 from sundman.diagnose import diagnose
 from sundman.diagnosis import Diagnosis
@@ -69,6 +70,7 @@ __all__ = [
     "StoreError",
     "TensorBoard",
     "baoab",
+    "cite",
     "clocks",
     "compose",
     "config",

@@ -1,0 +1,1 @@
+"""The ``sundman`` command: samplers, networks and reports from the shell."""

@@ -1,0 +1,104 @@
+"""``sundman toy``: samplers on targets whose moments are known exactly."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from sundman.cli import cache, folder, options, toml
+
+
+def toy(
+    target: Annotated[
+        str | None,
+        typer.Argument(
+            help="star, muller-brown, funnel, mixture, banana, gaussian, double-well or quartic.",
+            show_default=False,
+        ),
+    ] = None,
+    sampler: options.Sampler = None,
+    compare: Annotated[
+        options.Text,
+        options.run("--compare", text="Several samplers side by side: sgld,sa-sgld,samadams."),
+    ] = None,
+    steps: Annotated[
+        options.Count,
+        options.run("--steps", text="Steps of each chain, burn-in included. [default: 200,000]"),
+    ] = None,
+    burn_in: Annotated[
+        options.Count, options.run("--burn-in", text="The first of them, not kept. [20,000]")
+    ] = None,
+    thin: options.Thin = None,
+    chains: Annotated[
+        options.Count, options.run("--chains", text="Independent chains. [default: 16]")
+    ] = None,
+    seed: options.Seed = None,
+    temperature: options.Temperature = None,
+    noise_sigma: Annotated[
+        options.Number,
+        options.run("--noise-sigma", text="Gradient noise, its sd per coordinate. [default: 0]"),
+    ] = None,
+    target_set: Annotated[
+        list[str] | None,
+        options.run("--target-set", text="A setting of the target, as dim=20; may be repeated."),
+    ] = None,
+    h: options.Step = None,
+    dtau: options.Dtau = None,
+    alpha: options.Alpha = None,
+    m: options.Low = None,
+    M: options.High = None,
+    r: options.Power = None,
+    omega: options.Omega = None,
+    psi: options.Psi = None,
+    lag: options.Lag = None,
+    gamma: options.Gamma = None,
+    sets: options.Sets = None,
+    config: options.Config = None,
+    output: options.Output = None,
+    force: options.Force = False,
+    no_cache: options.NoCache = False,
+) -> None:
+    """Run samplers on a target whose moments are known, and compare with them.
+
+    Samplers: sgld, lm, sghmc, baoab, sgnht at a fixed step h; sa-sgld, sa-lm, sa-sghmc, samadams,
+    sa-sgnht on the adaptive clock, with the step dtau. Settings that are not given suit the target.
+    With --output the run is stored, may be stopped and resumed, and ends in a report.
+
+    Examples:
+
+    sundman toy star
+
+    sundman toy star --compare sgld,sa-sgld,sa-lm,samadams --output star
+
+    sundman toy funnel --sampler samadams --dtau 0.02 --set kappa=5 --target-set dim=5
+
+    sundman toy star --sampler sgld --step 1e-4 --noise-sigma 20 --chains 64
+    """
+    from sundman.cli import toy_run
+
+    cache.use(not no_cache)
+    read = toml.read(config, "toy", tuple(toy_run.DEFAULTS)) if config is not None else {}
+    flags = options.given(
+        target=target,
+        sampler=sampler,
+        compare=compare,
+        steps=steps,
+        burn_in=burn_in,
+        thin=thin,
+        chains=chains,
+        seed=seed,
+        temperature=temperature,
+        noise_sigma=noise_sigma,
+    )
+    if target_set:
+        flags["target_settings"] = {
+            **read.get("target_settings", {}),
+            **toml.assignments(target_set, "--target-set"),
+        }
+    settings = options.given(
+        h=h, dtau=dtau, alpha=alpha, m=m, M=M, r=r, omega=omega, psi=psi, lag=lag, gamma=gamma
+    )
+    plan = toy_run.plan(read, flags, {**settings, **toml.assignments(sets or [], "--set")})
+    path = folder.prepare(output, force) if output is not None else None
+    toy_run.run(plan, path)
