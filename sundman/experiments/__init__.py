@@ -1,0 +1,14 @@
+"""The paper's experiments, run for real at a chosen budget, each claim with a verdict.
+
+    result = sundman.experiments.run("fig-star", scale="quick", directory="runs")
+    result.verdicts, result.numbers, result.report()
+
+A run that was broken off goes on where it stopped, if it is given the same directory: every row,
+seed or step size leaves a small file when it is done, and a network's chain goes on mid-way.
+"""
+
+from sundman.experiments.result import Result
+from sundman.experiments.run import NAMES, run
+from sundman.experiments.scales import SCALES
+
+__all__ = ["NAMES", "SCALES", "Result", "run"]

@@ -1,0 +1,214 @@
+"""One chain of a Bayesian network on images: run, resumable, and its ensemble scored.
+
+784-w-w-10 with ReLU, batch 100, T = 1. Steps are learning rates h on the mean loss U/N, in which
+the paper's adaptive settings are m = .5, M = 2, s = 2, alpha = 1000 and Omega = N^2:
+
+    G = grad(U/N),  zeta <- rho zeta + (1 - rho)/alpha ||G||^2,  rho = exp(-alpha dtau / N),
+    h = psi(zeta) dtau,  noise sqrt(2 h / N)
+
+The chain keeps the class probabilities at the test points, not its positions.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+import sundman
+from sundman import metrics, models, priors
+from sundman.data.base import Dataset
+from sundman.experiments.units import Bench, Numbers
+
+BATCH = 100
+CLOCK = {"alpha": 1000.0, "m": 0.5, "M": 2.0}
+_DIGITS = "digits"
+
+
+@dataclass(frozen=True)
+class Chain:
+    """Everything that makes one chain what it is.
+
+    Attributes:
+      prior: ``"gaussian"``, ``"horseshoe"``, or ``"fixed"``: Gaussian with the given ``scales``.
+      sampler: ``"sgld"`` at the step ``h``, or ``"sa-sgld"`` at ``dtau`` and ``r``.
+      step: h or dtau.
+      r: the exponent of psi.
+      width, epochs, burn_in, thin: as in :class:`sundman.experiments.scales.NetworkBudget`.
+      skip: epochs kept in the log-probability curve but left out of the ensemble.
+      seed: of start, minibatches and noise.
+      data: ``"mnist"`` or ``"digits"``.
+      scales: the standard deviation for each parameter array, by path.
+    """
+
+    prior: str
+    sampler: str
+    step: float
+    r: float
+    width: int
+    epochs: int
+    burn_in: int
+    thin: int
+    seed: int
+    data: str
+    skip: int = 0
+    scales: tuple[tuple[str, float], ...] = ()
+
+
+@cache
+def load(data: str | None) -> Dataset:
+    """MNIST from a directory (None: where it is found), or scikit-learn's digits by that name."""
+    if data == _DIGITS:
+        return sundman.data.digits()
+    return sundman.data.mnist(data)
+
+
+def name_of(data: str | Path | None) -> str:
+    """What the data of an experiment are called in its settings."""
+    return _DIGITS if str(data) == _DIGITS else "mnist"
+
+
+def prior_rules(chain: Chain) -> dict[str, priors.Prior]:
+    """The prior of kernels and biases; the horseshoe as in the code behind the paper's table."""
+    if chain.prior == "gaussian":
+        return {"kernel": priors.gaussian(1.41, fan_in="leading"), "bias": priors.gaussian(1.0)}
+    if chain.prior == "fixed":
+        return {path: priors.gaussian(scale) for path, scale in chain.scales}
+    return {
+        "kernel": priors.horseshoe(1.41, fan_in="leading", jacobian=False),
+        "bias": priors.horseshoe(1.0, jacobian=False),
+    }
+
+
+def sampler_of(chain: Chain, posterior: sundman.Posterior) -> sundman.Sampler:
+    """The chain's sampler, its step converted to physical time."""
+    dt = posterior.step(chain.step)
+    if chain.sampler == "sgld":
+        return sundman.sgld(dt)
+    return sundman.sa_sgld(dt, r=chain.r, omega=float(posterior.size) ** 2, **CLOCK)
+
+
+def run(bench: Bench, name: str, chain: Chain, data: str | Path | None) -> Numbers | None:
+    """The unit of one chain: its scores, its steps, its log-probability curve."""
+    settings = asdict(chain)
+
+    def work() -> Numbers:
+        dataset = load(None if data is None else str(data))
+        return sample_and_score(chain, dataset, bench.store(name, settings), bench.console)
+
+    return bench.unit(name, settings, work)
+
+
+def sample_and_score(chain: Chain, data: Dataset, store: Path, console: Any = None) -> Numbers:
+    """Run the chain, or the rest of it, in ``store``; then score its ensemble."""
+    posterior = sundman.Posterior(
+        models.mlp_apply, prior=prior_rules(chain), data=tuple(data.train)
+    )
+    x_test, y_test = jnp.asarray(data.test.x), data.test.y
+    batch = min(BATCH, posterior.size // 10)
+    per_epoch = math.ceil(posterior.size / batch)
+    start, noise = jax.random.split(jax.random.key(chain.seed))
+    sizes = [x_test.shape[1], chain.width, chain.width, data.classes or 10]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", sundman.DivergenceWarning)
+        draws = sundman.sample(
+            posterior,
+            sampler_of(chain, posterior),
+            init=models.mlp_init(start, sizes),
+            key=noise,
+            burn_in=per_epoch * chain.burn_in,
+            steps=per_epoch * (chain.epochs - chain.burn_in),
+            thin=chain.thin,
+            batch_size=batch,
+            collect=lambda position: posterior.predict(position, x_test),
+            stats=("grad_norm", "zeta") if chain.sampler == "sa-sgld" else ("grad_norm",),
+            progress=False if console is None else None,
+            store=store,
+            resume=True,
+        )
+    skipped = round(len(draws) * chain.skip / (chain.epochs - chain.burn_in))
+    return {
+        **ensemble(draws, y_test, skipped),
+        **steps_taken(draws, posterior, skipped),
+        "scales": final_scales(draws),
+        "steps_per_epoch": per_epoch,
+        "seconds": draws.settings["seconds"],
+        "ms_per_step": 1e3 * draws.settings["seconds"] / max(1, draws.settings["steps"]),
+    }
+
+
+def scores(probabilities: np.ndarray, labels: np.ndarray) -> Numbers:
+    """NLL, accuracy, ECE with 15 and 30 bins, Brier."""
+    return {
+        "nll": metrics.nll(probabilities, labels),
+        "accuracy": metrics.accuracy(probabilities, labels),
+        "ece15": metrics.ece(probabilities, labels, bins=15),
+        "ece30": metrics.ece(probabilities, labels, bins=30),
+        "brier": metrics.brier(probabilities, labels),
+    }
+
+
+def ensemble(draws: sundman.Draws, labels: np.ndarray, skipped: int) -> Numbers:
+    """Scores of the ensemble, weighted by dt and not, and the log-probability curves.
+
+    The curves are of all draws; the scores leave the first ``skipped`` out. A diverged chain's
+    draws have weight 0 and count in neither.
+    """
+    weight = np.asarray(draws.weight[0], np.float64)
+    used = np.where(np.arange(len(weight)) < skipped, 0.0, weight)
+    weights = {"weighted": used, "unweighted": (used > 0).astype(np.float64)}
+    sums, log_prob = dict.fromkeys(weights, np.zeros(())), []
+    for part, block in draws.blocks():
+        probabilities = np.asarray(block[0], np.float64)
+        good = weight[part] > 0
+        for kind, w in weights.items():
+            piece = np.where(good[:, None, None], probabilities, 0.0)
+            sums[kind] = sums[kind] + np.tensordot(w[part], piece, 1)
+        with np.errstate(divide="ignore"):
+            own = np.log(probabilities[:, np.arange(len(labels)), labels])
+        log_prob.append(np.where(good[:, None], own, 0.0))
+    each = np.concatenate(log_prob)
+    found: Numbers = {"draws": len(weight), "used": int(np.count_nonzero(used))}
+    found["member"] = [_finite(row.mean()) if w > 0 else None for row, w in zip(each, weight)]
+    for kind, w in weights.items():
+        found[kind] = scores(sums[kind] / w.sum(), labels) if w.sum() > 0 else None
+        every = weight if kind == "weighted" else (weight > 0).astype(np.float64)
+        shown = every[skipped:]
+        curve = metrics.log_probability_curve(each[skipped:], shown) if shown.sum() > 0 else []
+        found[f"curve_{kind}"] = [_finite(value) for value in curve]
+    return found
+
+
+def _finite(value: float) -> float | None:
+    return round(float(value), 7) if math.isfinite(value) else None
+
+
+def steps_taken(draws: sundman.Draws, posterior: sundman.Posterior, skipped: int) -> Numbers:
+    """Mean and range of the step, in learning-rate units, and where the chain diverged."""
+    good = draws.weight[0] > 0
+    kept = good & (np.arange(len(good)) >= skipped)
+    dt = np.asarray(draws.stats["dt"][0], np.float64)[kept if kept.any() else good]
+    h = posterior.learning_rate(1.0) * dt if dt.size else np.array([math.nan])
+    step = int(draws.settings["diverged_step"][0])
+    return {
+        "mean_step": _finite(h.mean()),
+        "step_range": [_finite(h.min()), _finite(h.max())],
+        "diverged_step": step if step >= 0 else None,
+    }
+
+
+def final_scales(draws: sundman.Draws) -> Mapping[str, float]:
+    """The horseshoe's scale factor softplus(p) of each array at the end of the chain."""
+    hyper = getattr(draws.last, "hyper", {})
+    return {
+        path.removeprefix("prior/"): float(jax.nn.softplus(jnp.asarray(leaf["p"][0])))
+        for path, leaf in hyper.items()
+    }

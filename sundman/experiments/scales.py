@@ -1,0 +1,96 @@
+"""Budgets: how long each experiment runs.
+
+``quick`` takes minutes for all of them and ``standard`` about an hour, on two cores; ``paper`` is
+the published setting, some 17 minutes for each of the table's rows and seeds.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class NetworkBudget:
+    """A network's size and length of its chains.
+
+    Attributes:
+      width: of both hidden layers.
+      epochs: in total.
+      burn_in: epochs before the first draw.
+      thin: steps between draws.
+      seeds: chains of each row.
+    """
+
+    width: int
+    epochs: int
+    burn_in: int
+    thin: int
+    seeds: int
+
+
+@dataclass(frozen=True)
+class ToyBudget:
+    """Chains, steps after the burn-in, and steps between draws, on a target in the plane."""
+
+    chains: int
+    steps: int
+    burn_in: int
+    thin: int
+
+
+@dataclass(frozen=True)
+class Scale:
+    """The budget of every experiment.
+
+    Attributes:
+      toy: the runs on star, Mueller-Brown and quartic.
+      sweep: how many step sizes, each half of the one before.
+      table: the rows of the table, and the curves made from them.
+      robustness: the chains at each step of the robustness figure, and its steps h.
+      path: steps of the one long path of the theory's convergence.
+    """
+
+    toy: ToyBudget
+    sweep: int
+    table: NetworkBudget
+    robustness: NetworkBudget
+    steps: tuple[float, ...]
+    path: int
+
+
+_STEPS = (0.05, 0.1, 0.2, 0.3, 0.4, 0.45, 0.5, 0.55, 0.65, 0.8)
+
+SCALES = {
+    "test": Scale(
+        toy=ToyBudget(chains=4, steps=2_000, burn_in=100, thin=10),
+        sweep=2,
+        table=NetworkBudget(width=8, epochs=4, burn_in=2, thin=5, seeds=2),
+        robustness=NetworkBudget(width=8, epochs=2, burn_in=1, thin=5, seeds=1),
+        steps=(0.2, 0.5),
+        path=2_000,
+    ),
+    "quick": Scale(
+        toy=ToyBudget(chains=64, steps=50_000, burn_in=10_000, thin=20),
+        sweep=3,
+        table=NetworkBudget(width=50, epochs=6, burn_in=3, thin=50, seeds=2),
+        robustness=NetworkBudget(width=50, epochs=4, burn_in=2, thin=50, seeds=1),
+        steps=(0.1, 0.3, 0.5, 0.8),
+        path=200_000,
+    ),
+    "standard": Scale(
+        toy=ToyBudget(chains=64, steps=1_000_000, burn_in=10_000, thin=50),
+        sweep=4,
+        table=NetworkBudget(width=400, epochs=30, burn_in=15, thin=100, seeds=5),
+        robustness=NetworkBudget(width=400, epochs=10, burn_in=5, thin=100, seeds=1),
+        steps=(0.1, 0.2, 0.3, 0.45, 0.5, 0.55, 0.8),
+        path=2_000_000,
+    ),
+    "paper": Scale(
+        toy=ToyBudget(chains=64, steps=4_000_000, burn_in=10_000, thin=100),
+        sweep=5,
+        table=NetworkBudget(width=1200, epochs=200, burn_in=100, thin=100, seeds=5),
+        robustness=NetworkBudget(width=1200, epochs=40, burn_in=20, thin=100, seeds=1),
+        steps=_STEPS,
+        path=20_000_000,
+    ),
+}
