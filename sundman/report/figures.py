@@ -69,7 +69,9 @@ def along(draws: Draws, name: str, *, title: str, label: str, log: bool = False)
         ax.set(ylabel=label, yscale="log" if log and (counted > 0).all() else "linear")
         _end_of_lost(ax, some)
 
-    shown = f"{some.chains} of {draws.chains} chains" if some.chains < draws.chains else ""
+    shown = f"{some.chains} of {draws.chains} chains, a line each" if draws.chains > 1 else ""
+    if some.chains == draws.chains > 1:
+        shown = f"{draws.chains} chains, a line each"
     lost = int(np.sum(some.diverged >= 0))
     notes = [shown, f"a cross marks the end of each of {lost} lost chains" if lost else ""]
     caption = "; ".join(note for note in notes if note)

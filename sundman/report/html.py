@@ -7,6 +7,7 @@ import re
 from typing import Any
 
 _CODE = re.compile(r"`([^`\n]+)`")
+_BARS = re.compile(r"[▁-█]{3,}")
 
 
 def escape(text: Any) -> str:
@@ -29,8 +30,9 @@ def element(name: str, *content: str, **attributes: Any) -> str:
 
 
 def inline(text: str) -> str:
-    """A line of text; what stands between backticks is code."""
-    return _CODE.sub(r"<code>\1</code>", escape(text))
+    """A line of text; what stands between backticks is code, and bars are left to the eye."""
+    coded = _CODE.sub(r"<code>\1</code>", escape(text))
+    return _BARS.sub(r'<span class="bars" aria-hidden="true">\g<0></span>', coded)
 
 
 def paragraphs(text: str) -> str:

@@ -86,11 +86,11 @@ def _parts(report: Report) -> Iterator[tuple[str, str]]:
     for section in report.sections:
         yield section.title, _section(section)
     if report.settings:
-        listed = tables.pairs(report.settings, ("Setting", "Value"))
+        listed = tables.pairs(report.settings, ("Setting", "Value"), "Settings")
         label = element("summary", f"All settings ({len(report.settings)})")
         yield "Settings", element("details", label, listed)
     if report.made:
-        yield "How it was made", tables.pairs(report.made, ("What", "Value"))
+        yield "How it was made", tables.pairs(report.made, ("What", "Value"), "How it was made")
     if report.command:
         yield "Run it again", _code(report.command, "Command")
     if report.citations:

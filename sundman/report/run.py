@@ -105,35 +105,44 @@ def _sections(draws: Draws, target: Any, found: Diagnosis) -> Iterator[Section]:
         return
     from sundman.report import figures
 
-    if "dt" in draws.stats:
-        yield _steps(draws)
+    shown = []
+    if _varies(draws, "dt"):
+        shown += [figures.along(draws, "dt", title="The step", label="dt", log=True)]
     if "potential" in draws.stats:
-        shown = figures.along(draws, "potential", title="Potential", label="U")
+        shown += [figures.along(draws, "potential", title="The potential", label="U")]
+    if shown:
         text = "Level and rough is right; a slope means that the burn-in was too short."
-        yield Section("The potential", text, figures=[shown])
+        yield Section("Along the run", text, figures=shown)
+    yield _weights(draws)
     if jax.tree.leaves(draws.values):
         yield _values(draws, target)
 
 
-def _steps(draws: Draws) -> Section:
+def _varies(draws: Draws, name: str) -> bool:
+    if name not in draws.stats:
+        return False
+    column = np.asarray(draws.stats[name])[draws.weight > 0]
+    return bool(column.max() > column.min() * (1 + 1e-6))
+
+
+def _weights(draws: Draws) -> Section:
     from sundman.report import figures
 
-    dt = np.asarray(draws.stats["dt"], np.float64)[draws.weight > 0]
+    shown, text = [], []
+    if "dt" in draws.stats:
+        dt = np.asarray(draws.stats["dt"], np.float64)[draws.weight > 0]
+        if _varies(draws, "dt"):
+            shown += [figures.stepsizes(draws)]
+            text += [f"The step is {dt.mean():.4g} on average, {dt.min():.3g} to {dt.max():.3g}."]
+        else:
+            text += [f"The step is {dt.mean():.4g} at every draw."]
     weight = draws.weight[draws.weight > 0]
-    shown = []
-    if dt.max() > dt.min() * (1 + 1e-6):
-        title = "Step along the run"
-        shown += [figures.along(draws, "dt", title=title, label="dt", log=True)]
-        shown += [figures.stepsizes(draws)]
-        text = f"The step has mean {dt.mean():.4g} and runs from {dt.min():.3g} to {dt.max():.3g}."
-    else:
-        text = f"The step is {dt.mean():.4g} at every draw."
     if weight.max() > weight.min() * (1 + 1e-6):
         shown += [figures.weights(draws)]
-        text += " A draw weighs as much as the time the chain spends there: its step."
+        text += ["A draw weighs as much as the time that the chain spends there, its step."]
     else:
-        text += " Every draw weighs the same."
-    return Section("The step and the weights", text, figures=shown)
+        text += ["Every draw weighs the same."]
+    return Section("The step and the weights", " ".join(text), figures=shown)
 
 
 def _values(draws: Draws, target: Any) -> Section:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import platform
 import shlex
 from collections.abc import Mapping
@@ -66,9 +67,8 @@ def command(draws: Draws) -> str:
     """A command that makes the report again from the stored draws; empty for draws in memory."""
     if "path" not in draws.settings:
         return ""
-    code = (
-        f"import sundman.report as r; r.write(r.of_run({draws.settings['path']!r}), 'report.html')"
-    )
+    path = json.dumps(str(draws.settings["path"]))
+    code = f'import sundman.report as r; r.write(r.of_run({path}), "report.html")'
     return f"python -c {shlex.quote(code)}"
 
 

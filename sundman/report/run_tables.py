@@ -79,7 +79,7 @@ def against_exact(draws: Draws, target: Target) -> Table:
                 name,
                 f"{exact:.4g}",
                 f"{value:.4g}",
-                f"{error:.2g}",
+                f"{float(f'{error:.2g}'):g}",
                 f"{off:+.1f}" if math.isfinite(off) else "–",
             ]
         )

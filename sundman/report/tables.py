@@ -1,6 +1,8 @@
-"""Tables of a report as HTML: numbers to the right, heads for screen readers, cards on a phone.
+"""Tables of a report as HTML: numbers to the right, heads for screen readers.
 
-Roles are spelled out because browsers forget them when a style sheet lays a table out as cards.
+Verdicts, and tables with sentences in them, become cards on a phone; wide tables of numbers scroll
+in a box of their own. Roles are spelled out because browsers forget them when a style sheet lays
+a table out as cards.
 """
 
 from __future__ import annotations
@@ -28,6 +30,8 @@ _NUMBER = re.compile(
     re.VERBOSE | re.IGNORECASE,
 )
 _VERDICT_COLUMNS = ("Claim", "Paper says", "We found", "Standard error", "Outcome")
+_SENTENCE = 32  # characters from which a cell is read, not compared
+_MANY = 8  # columns from which a table is set smaller on paper
 
 
 def numeric(cells: Iterable[str]) -> bool:
@@ -44,16 +48,11 @@ def table(given: Table) -> str:
     A cell that begins with ✓, ◐, ✗ or ○ and a blank is set as a mark.
     """
     _check(given)
-    right = [numeric(row[i] for row in given.rows) for i in range(len(given.columns))]
-    head = [_head(column, right[i]) for i, column in enumerate(given.columns)]
-    body = [
-        element("tr", *(_cell(cell, right[i], i == 0) for i, cell in enumerate(row)))
-        for row in given.rows
-    ]
-    caption = element("caption", inline(given.title)) if given.title else ""
-    drawn = element(
-        "table", caption, element("thead", element("tr", *head)), element("tbody", *body)
-    )
+    sides = _sides(given.rows, len(given.columns))
+    cells = [[_content(cell) for cell in row] for row in given.rows]
+    long = any(len(cell) > _SENTENCE for row in given.rows for cell in row)
+    shape = "many" if len(given.columns) > _MANY else "cards" if long else None
+    drawn = _grid(given.columns, cells, sides, given.title, shape)
     label = given.title or "Table"
     box = element("div", drawn, class_="scroll", tabindex="0", role="region", aria_label=label)
     note = element("p", inline(given.caption), class_="note") if given.caption else ""
@@ -61,14 +60,16 @@ def table(given: Table) -> str:
 
 
 def verdicts(given: Sequence[Verdict]) -> str:
-    """The table of claims; on a phone each row is a card, its cells labelled by their columns."""
-    heads = [
-        element("th", column, scope="col", role="columnheader", class_=_side(i in (2, 3)))
-        for i, column in enumerate(_VERDICT_COLUMNS)
+    """The table of claims, with their notes below them."""
+    texts = [
+        [v.claim, v.paper, v.ours, v.error, f"{SYMBOLS[v.outcome]} {v.outcome}"] for v in given
     ]
-    head = element("thead", element("tr", *heads, role="row"), role="rowgroup")
-    body = element("tbody", *(_verdict(verdict) for verdict in given), role="rowgroup")
-    return element("table", head, body, class_="verdicts", role="table", aria_label="Verdicts")
+    cells = [[_content(cell) for cell in row] for row in texts]
+    for row, verdict in zip(cells, given, strict=True):
+        if verdict.note:
+            row[0] += element("span", inline(verdict.note), class_="note")
+    sides = _sides(texts, len(_VERDICT_COLUMNS))
+    return _grid(_VERDICT_COLUMNS, cells, sides, "", "cards verdicts", aria_label="Verdicts")
 
 
 def tally(given: Sequence[Verdict]) -> str:
@@ -82,15 +83,10 @@ def tally(given: Sequence[Verdict]) -> str:
     return element("ul", *items, class_="tally", aria_label="Outcomes")
 
 
-def pairs(values: Mapping[str, Any], names: tuple[str, str]) -> str:
+def pairs(values: Mapping[str, Any], names: tuple[str, str], label: str) -> str:
     """A table of names and values."""
-    rows = [
-        element("tr", element("th", escape(name), scope="row"), element("td", escape(shown(value))))
-        for name, value in flat(values)
-    ]
-    heads = (element("th", name, scope="col") for name in names)
-    head = element("thead", element("tr", *heads))
-    return element("table", head, element("tbody", *rows), class_="pairs")
+    rows = [[escape(name), escape(shown(value))] for name, value in flat(values)]
+    return _grid(names, rows, (None, None), "", "pairs", aria_label=label)
 
 
 def mark(text: str) -> str:
@@ -100,37 +96,53 @@ def mark(text: str) -> str:
     return element("span", sign, " ", inline(word), class_=f"mark {_CLASSES[symbol]}")
 
 
-def _verdict(given: Verdict) -> str:
-    note = element("span", inline(given.note), class_="note") if given.note else ""
-    outcome = mark(f"{SYMBOLS[given.outcome]} {given.outcome}")
-    claim = element("th", inline(given.claim), note, scope="row", role="rowheader")
-    cells = (
-        element("td", element("span", content), role="cell", data_label=label, class_=_side(right))
-        for label, content, right in zip(
-            _VERDICT_COLUMNS[1:],
-            (inline(given.paper), inline(given.ours), inline(given.error), outcome),
-            (False, True, True, False),
-            strict=True,
+def _grid(
+    columns: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    sides: Sequence[str | None],
+    title: str,
+    class_: str | None,
+    **attributes: str,
+) -> str:
+    """A table of cells that are HTML already; the first of each row is its head."""
+    heads = [
+        element("th", inline(column), scope="col", role="columnheader", class_=side)
+        if column
+        else element("td", role="cell")
+        for column, side in zip(columns, sides, strict=True)
+    ]
+    body = [
+        element(
+            "tr",
+            element("th", row[0], scope="row", role="rowheader", class_=sides[0]),
+            *(
+                element("td", cell, role="cell", data_label=column or None, class_=side)
+                for cell, column, side in zip(row[1:], columns[1:], sides[1:], strict=True)
+            ),
+            role="row",
         )
+        for row in rows
+    ]
+    return element(
+        "table",
+        element("caption", inline(title)) if title else "",
+        element("thead", element("tr", *heads, role="row"), role="rowgroup"),
+        element("tbody", *(f"\n{row}" for row in body), role="rowgroup"),
+        class_=class_,
+        role="table",
+        **attributes,
     )
-    return element("tr", claim, *cells, role="row")
 
 
-def _head(text: str, right: bool) -> str:
-    if not text:
-        return "<td></td>"
-    return element("th", inline(text), scope="col", class_=_side(right))
+def _content(text: str) -> str:
+    if text[:1] in _CLASSES and text[1:2] == " ":
+        return mark(text)
+    return element("span", inline(text)) if text else ""
 
 
-def _cell(text: str, right: bool, first: bool) -> str:
-    content = mark(text) if text[:1] in _CLASSES and text[1:2] == " " else inline(text)
-    if first and text:
-        return element("th", content, scope="row", class_=_side(right))
-    return element("td", content, class_=_side(right))
-
-
-def _side(right: bool) -> str | None:
-    return "number" if right else None
+def _sides(rows: Sequence[Sequence[str]], columns: int) -> list[str | None]:
+    """The class of each column: "number" where it holds numbers."""
+    return ["number" if numeric(row[i] for row in rows) else None for i in range(columns)]
 
 
 def _check(given: Table) -> None:

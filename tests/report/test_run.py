@@ -1,0 +1,158 @@
+"""Reports of small real runs, of every kind that may come."""
+
+import builtins
+import re
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import sundman
+import sundman.report
+from sundman import targets
+from sundman.report import run_facts
+
+ADAPTIVE = sundman.sa_sgld(5e-3, alpha=50.0, m=0.1, M=10.0, r=0.5)
+
+
+def figures_of(report):
+    return [figure for section in report.sections for figure in section.figures]
+
+
+def tables_of(report):
+    return {table.title: table for section in report.sections for table in section.tables}
+
+
+def titles_of(report):
+    return [figure.title for figure in figures_of(report)]
+
+
+def rendered(report):
+    """The page, after a look at what any report of a run must have."""
+    assert all(figure.alt for figure in figures_of(report))
+    assert "Diagnosis" in tables_of(report)
+    page = sundman.report.render(report)
+    assert "nan" not in re.sub(r"base64,[^\"]*", "", page).lower()
+    return page
+
+
+def test_stored_run_on_a_known_target(key, tmp_path):
+    path = tmp_path / "a run"
+    sundman.sample(
+        targets.star(), ADAPTIVE, key=key, chains=3, burn_in=50, steps=600, thin=3, store=path
+    )
+    report = sundman.report.of_run(path)
+    assert report.title == "SA-SGLD on star"
+    assert report.summary.startswith("3 chains of 200 draws after a burn-in of 50 steps, in ")
+    assert titles_of(report) == [
+        "The step.",
+        "The potential.",
+        "Histogram of the step.",
+        "Who holds the weight.",
+        "Draws and the exact density.",
+        "Along the run.",
+    ]
+    exact = tables_of(report)["Averages against the exact ones of star"]
+    assert [row[0] for row in exact.rows] == list(targets.star().truth)
+    assert report.settings["dtau"] == 5e-3
+    assert {"run begun", "key", "wall time", "stored at"} <= set(report.made)
+    assert str(path) in report.command
+    assert len(report.citations) == 4
+    rendered(report)
+    assert sundman.report.of_run(path, command="make it").command == "make it"
+
+
+def test_one_chain_of_few_draws_at_a_constant_step(key):
+    draws = sundman.sample(
+        lambda x: jnp.sum(x**2), sundman.lm(0.1), init=jnp.zeros(3), key=key, steps=2
+    )
+    report = sundman.report.of_run(draws)
+    assert report.title == "LM"
+    assert report.summary.startswith("One chain of 2 draws")
+    assert report.command == ""
+    assert titles_of(report) == ["The potential.", "Along the run.", "One by one and in pairs."]
+    rendered(report)
+
+
+@pytest.mark.parametrize("lost", [1, 4])
+def test_lost_chains_are_told(key, lost):
+    """Chains lost in the middle, or all of them before their first draw."""
+    draws = sundman.sample(targets.star(), sundman.sgld(1e-4), key=key, chains=4, steps=100)
+    first = 40 if lost == 1 else 0
+    weight, diverged = draws.weight.copy(), np.full(4, -1)
+    weight[:lost, first:], diverged[:lost] = 0.0, first
+    settings = {**draws.settings, "diverged_step": np.where(diverged < 0, -1, first + 1).tolist()}
+    changed = {"weight": weight, "diverged": diverged, "settings": settings}
+    report = sundman.report.of_run(
+        sundman.Draws(**{**vars(draws), **changed}), target=targets.star()
+    )
+    assert f"{lost} of 4 ran away" in report.summary
+    assert "Not to be trusted" in report.summary
+    ends = [row[-1] for row in tables_of(report)["Chain by chain"].rows]
+    assert ends == [f"✗ lost at step {first + 1}"] * lost + ["✓ sound"] * (4 - lost)
+    if lost == 4:
+        assert figures_of(report) == []
+    else:
+        assert "1 lost chain" in figures_of(report)[0].caption
+    rendered(report)
+
+
+def test_network_of_many_components_and_many_chains(key):
+    position = {"kernel": jnp.zeros((20, 30)), "bias": jnp.zeros(30)}
+    energy = lambda p: 0.5 * sum(jnp.sum(leaf**2) for leaf in jax.tree.leaves(p))  # noqa: E731
+    draws = sundman.sample(energy, sundman.sgnht(0.05), init=position, key=key, chains=20, steps=60)
+    report = sundman.report.of_run(draws)
+    assert titles_of(report) == ["The potential.", "Along the run."]
+    assert "4 of 630 components" in figures_of(report)[-1].caption
+    assert "8 of 20 chains" in figures_of(report)[0].caption
+    assert len(tables_of(report)["Chain by chain"].rows) == 16
+    rendered(report)
+
+
+def test_collected_scalar_and_nothing_collected(key):
+    run = {"key": key, "chains": 2, "steps": 50}
+    target, sampler = targets.quartic(), sundman.sgld(0.01)
+    one = sundman.sample(target, sampler, collect=lambda x: x[0] ** 2, **run)
+    report = sundman.report.of_run(one, target=target)
+    assert titles_of(report)[-1] == "Histogram."
+    rendered(report)
+    none = sundman.sample(target, sampler, collect=lambda x: (), **run)
+    report = sundman.report.of_run(none)
+    assert "The draws" not in [section.title for section in report.sections]
+    rendered(report)
+
+
+def test_draws_equally_spaced_in_time_and_one_step_for_each_tensor(key):
+    run = {"key": key, "chains": 2, "init": {"a": jnp.zeros(2), "b": jnp.zeros(1)}}
+    clock = sundman.clocks.sundman(0.02, alpha=10.0, m=0.1, M=10.0, r=0.5, blockwise=True)
+    sampler = sundman.compose(sundman.integrators.euler_maruyama(), clock)
+    energy = lambda p: jnp.sum(p["a"] ** 2) + 5 * jnp.sum(p["b"] ** 2)  # noqa: E731
+    rendered(sundman.report.of_run(sundman.sample(energy, sampler, steps=60, **run)))
+    target = targets.star()
+    timed = sundman.sample(target, ADAPTIVE, key=key, chains=2, draws=40, thin_time=0.02)
+    report = sundman.report.of_run(timed, target=target)
+    assert "Every draw weighs the same." in report.sections[3].text
+    rendered(report)
+
+
+def test_names_of_samplers():
+    clock = {"alpha": 1.0, "m": 0.1, "M": 10.0, "r": 0.5}
+    assert run_facts.sampler(sundman.samadams(0.1, gamma=1.0, **clock).settings) == "SamAdams"
+    assert run_facts.sampler(sundman.sa_sgnht(0.1, **clock).settings) == "SA-SGNHT"
+    cyclical = sundman.compose(sundman.integrators.baoab(), sundman.clocks.cyclical(0.1, cycle=9))
+    assert run_facts.sampler(cyclical.settings) == "BAOAB, cyclical clock"
+    assert run_facts.sampler({}) == "A run"
+
+
+def test_without_matplotlib_the_message_says_what_to_install(monkeypatch):
+    real = builtins.__import__
+
+    def blind(name, *rest, **more):
+        if name.split(".")[0] == "matplotlib":
+            raise ImportError(name)
+        return real(name, *rest, **more)
+
+    monkeypatch.setattr(builtins, "__import__", blind)
+    with pytest.raises(ImportError, match=r"pip install 'sundman\[demo\]'"):
+        sundman.report.of_run("anywhere")
