@@ -7,6 +7,10 @@ from typing import Annotated
 import typer
 
 from sundman import __version__
+from sundman.cli.bnn import bnn
+from sundman.cli.demo import demo
+from sundman.cli.papers import cite, reproduce
+from sundman.cli.runs import diagnose, report, resume
 from sundman.cli.toy import toy
 
 app = typer.Typer(
@@ -35,4 +39,5 @@ def top(
     """
 
 
-app.command()(toy)
+for command in (demo, toy, bnn, reproduce, diagnose, report, resume, cite):
+    app.command()(command)

@@ -85,9 +85,9 @@ def _named(asked: Mapping[str, Any]) -> Loaded:
 def _fashion(known: Dataset) -> Loaded:
     order = shuffled(len(known.test.y), 0)
     tested, trained = np.split(order, [len(order) // 5])
-    parts = [Split(known.test.x[rows], known.test.y[rows]) for rows in (trained, tested)]
+    train, test = (Split(known.test.x[rows], known.test.y[rows]) for rows in (trained, tested))
     told = f"The 10,000 test pictures alone: {len(trained)} to train on, {len(tested)} to test on."
-    return Loaded(Dataset("fashion-mnist", *parts, classes=10), [told])
+    return Loaded(Dataset("fashion-mnist", train, test, classes=10), [told])
 
 
 def _own(x: NDArray[Any], y: NDArray[Any], asked: Mapping[str, Any]) -> Loaded:
@@ -116,13 +116,13 @@ def _own(x: NDArray[Any], y: NDArray[Any], asked: Mapping[str, Any]) -> Loaded:
         scale |= {"y_mean": float(mean), "y_scale": float(sd)}
         y = ((y - mean) / sd).astype(np.float32)
         what = "the target standardised"
-    parts = [Split(x[rows], y[rows]) for rows in (trained, tested)]
+    train, test = (Split(x[rows], y[rows]) for rows in (trained, tested))
     decisions = [
         f"{task.capitalize()}, {why}; {what}.",
         f"{len(trained)} rows to train on, {len(tested)} held out for testing, at random.",
         f"{x.shape[1]} features, standardised by the training rows.",
     ]
-    return Loaded(Dataset("own data", *parts, **scale), decisions)
+    return Loaded(Dataset("own data", train, test, **scale), decisions)
 
 
 def _task(y: NDArray[Any], asked: str | None) -> tuple[str, str]:

@@ -1,9 +1,9 @@
 """The directory of a command's results.
 
-    settings.toml    every setting; ``sundman COMMAND --config settings.toml`` repeats it
-    runs/NAME        a run on disk for each sampler or seed
-    results.json     the numbers of the table
-    report.html      the report
+settings.toml    every setting; ``sundman COMMAND --config settings.toml`` repeats it
+runs/NAME        a run on disk for each sampler or seed
+results.json     the numbers of the table
+report.html      the report
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from typing import Any
 from sundman.cli.errors import Stopped, UserError
 
 SETTINGS, RUNS, RESULTS, REPORT = "settings.toml", "runs", "results.json", "report.html"
+FIGURE = "demo.png"
 
 
 def prepare(path: Path, force: bool) -> Path:
@@ -38,13 +39,11 @@ def prepare(path: Path, force: bool) -> Path:
 
 
 def _clear(path: Path, force: bool) -> None:
-    ours = {SETTINGS, RUNS, RESULTS, REPORT}
+    ours = {SETTINGS, RUNS, RESULTS, REPORT, FIGURE}
     if not force:
         raise UserError(f"{path} exists; use another --output, or --force to replace it")
     if not {entry.name for entry in path.iterdir()} <= ours:
-        raise UserError(
-            f"{path} holds files that are not results of sundman; use another --output"
-        )
+        raise UserError(f"{path} holds files that are not results of sundman; use another --output")
     for entry in path.iterdir():
         shutil.rmtree(entry) if entry.is_dir() else entry.unlink()
 

@@ -65,7 +65,7 @@ def toy(
     sa-sgnht on the adaptive clock, with the step dtau. Settings that are not given suit the target.
     With --output the run is stored, may be stopped and resumed, and ends in a report.
 
-    Examples:
+    For example:
 
     sundman toy star
 

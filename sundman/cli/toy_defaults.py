@@ -29,9 +29,9 @@ _STEPS = {
     "star": Steps(4e-4, 0.008),
     "muller-brown": Steps(2e-3, 0.03),
     "funnel": Steps(2e-3, 0.01, 100.0),
-    "mixture": Steps(0.05, 0.2),
+    "mixture": Steps(0.05, 0.1),
     "banana": Steps(0.02, 0.1),
-    "gaussian": Steps(0.1, 0.3),
+    "gaussian": Steps(0.1, 0.15),
     "double-well": Steps(0.01, 0.05),
     "quartic": Steps(0.02, 0.1),
 }

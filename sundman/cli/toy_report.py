@@ -30,7 +30,7 @@ def report(found: Found, settings: Mapping[str, Any], path: Path) -> Report:
         settings=settings,
         made=made.facts(settings["seed"], sum(n["seconds"] for n in numbers.values())),
         sections=[
-            Section("Estimates beside the exact values", tables=list(found.tables())),
+            Section("Estimates beside the exact values", tables=found.tables()),
             *made.of_each(found.runs, found.target),
         ],
         citations=made.cited(found.runs),

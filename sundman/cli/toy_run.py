@@ -52,9 +52,7 @@ def plan(config: Mapping[str, Any], flags: Mapping[str, Any], sets: Mapping[str,
     names = samplers.several(compare) if compare else [samplers.known(asked["sampler"])]
     given = samplers.distribute(names, _mapping(asked, "settings"), sets)
     settings = {name: toy_defaults.complete(target, name, given[name]) for name in names}
-    built = {
-        name: samplers.build(name, settings[name], target.temperature) for name in settings
-    }
+    built = {name: samplers.build(name, settings[name], target.temperature) for name in settings}
     effective = {**asked, "target": target.name, "temperature": target.temperature}
     effective |= {"sampler": None, "compare": names} if compare else {"sampler": names[0]}
     return Plan(target, built, {**effective, "settings": settings})
@@ -88,7 +86,9 @@ def _target(asked: Mapping[str, Any]) -> Target:
     has = [key for key in inspect.signature(constructor).parameters if key != "temperature"]
     for key in given:
         if key not in has:
-            raise UserError(f"target {name} has no setting {key!r}; {nearest(key, has or ['none'])}")
+            raise UserError(
+                f"target {name} has no setting {key!r}; {nearest(key, has or ['none'])}"
+            )
     temperature = asked["temperature"]
     if temperature is None:
         temperature = toy_defaults.TEMPERATURES.get(name, 1.0)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -52,10 +52,14 @@ class Found:
             "target": self.target.name,
             "temperature": self.target.temperature,
             "exact": dict(self.target.truth),
-            "samplers": {name: self._numbers(name) for name in self.runs},
+            "samplers": self._numbers,
         }
 
-    def _numbers(self, name: str) -> dict[str, Any]:
+    @cached_property
+    def _numbers(self) -> dict[str, dict[str, Any]]:
+        return {name: self._numbers_of(name) for name in self.runs}
+
+    def _numbers_of(self, name: str) -> dict[str, Any]:
         draws = self.runs[name]
         alive = draws.weight > 0
         size = np.nan
@@ -70,11 +74,11 @@ class Found:
             "chains_lost": self.lost(name),
         }
 
-    def tables(self) -> Iterator[Table]:
+    def tables(self) -> list[Table]:
         """One table for every few samplers: observables down, samplers across."""
         names = list(self.runs)
-        for first in range(0, len(names), _AT_ONCE):
-            yield self._table(names[first : first + _AT_ONCE])
+        firsts = range(0, len(names), _AT_ONCE)
+        return [self._table(names[first : first + _AT_ONCE]) for first in firsts]
 
     def _table(self, names: list[str]) -> Table:
         truth = self.target.truth
@@ -82,7 +86,7 @@ class Found:
             [key, f"{truth[key]:.5g}", *(self._cell(name, key) for name in names)]
             for key in self.target.observables
         ]
-        numbers = [self._numbers(name) for name in names]
+        numbers = [self._numbers[name] for name in names]
         facts = {
             "mean step dt": [f"{n['mean_step']:.3g}" for n in numbers],
             "ESS of U": [f"{n['ess_of_potential']:,.0f}" for n in numbers],

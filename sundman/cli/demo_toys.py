@@ -1,0 +1,170 @@
+"""Samplers at one mean step, on two targets whose moments are known exactly.
+
+    SGLD      Euler-Maruyama at a fixed step
+    SA-SGLD   the same on an adaptive clock, draws weighted by dt
+    LM        Leimkuhler-Matthews at a fixed step
+    SA-LM     the same on an adaptive clock
+
+On the star SA-SGLD has its published settings; on Mueller-Brown the clock of SA-LM, at a mean step
+of about 0.002. SGLD and LM then run at the mean step of SA-SGLD, and short pilot runs find the dtau
+that gives SA-LM the same: none is ahead by taking smaller steps.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+import sundman
+from sundman import estimate, targets
+from sundman.estimate import Estimate
+from sundman.report import Table
+from sundman.targets import Target
+
+TITLES = {"star": "Star, T = 1", "muller-brown": "Müller-Brown, T = 2"}
+SHOWN = {
+    "star": {"r2": "E[x²+y²]", "x2y2": "E[x²y²]", "outer": "P(arm tips)", "virial": "E[x·∇U]"},
+    "muller-brown": {"right": "P(right)", "top": "P(top)", "U": "E[U]", "virial": "E[x·∇U]"},
+}
+_CELLS = 60
+
+
+class Size(NamedTuple):
+    """How much to run."""
+
+    chains: int
+    steps: int
+    burn_in: int
+    thin: int
+    pilot: int
+    network_steps: int
+
+
+FULL = Size(128, 100_000, 20_000, 20, 50_000, 20_000)
+SMALL = Size(16, 2_000, 200, 20, 1_000, 400)
+
+
+def targets_shown() -> tuple[Target, Target]:
+    """The targets of the demo."""
+    return targets.star(), targets.muller_brown(temperature=2.0)
+
+
+@dataclass(frozen=True)
+class Toy:
+    """The runs on one target, by the sampler's name."""
+
+    target: Target
+    runs: dict[str, sundman.Draws]
+
+    @cached_property
+    def found(self) -> dict[str, dict[str, Estimate]]:
+        """The observables shown, with their standard errors; SA-SGLD also without its weights."""
+        sa = self.runs["SA-SGLD"]
+        bare = dataclasses.replace(sa, weight=np.ones_like(sa.weight))
+        rows = {"SGLD": self.runs["SGLD"], "SA-SGLD": sa, "(no weights)": bare}
+        rows |= {"LM": self.runs["LM"], "SA-LM": self.runs["SA-LM"]}
+        return {name: self._moments(draws) for name, draws in rows.items()}
+
+    def _moments(self, draws: sundman.Draws) -> dict[str, Estimate]:
+        names, observables = SHOWN[self.target.name], self.target.observables
+        found = estimate.mean(draws, lambda x: jnp.stack([observables[n](x) for n in names]))
+        return {name: Estimate(*both) for name, *both in zip(names, *found, strict=True)}
+
+    @cached_property
+    def tables(self) -> tuple[Table, Table]:
+        """Estimates and their bias; steps, distance from the exact law, effective draws."""
+        shown, truth = SHOWN[self.target.name], self.target.truth
+        rows = [["exact", *(f"{truth[key]:.5g}" for key in shown)]]
+        for name, values in self.found.items():
+            rows.append([name, *(_cell(values[key], truth[key]) for key in shown)])
+        estimates = Table(
+            f"{TITLES[self.target.name]}: estimate, and bias in percent ± standard error",
+            ["", *shown.values()],
+            rows,
+        )
+        edges = tuple(np.linspace(*side, _CELLS + 1) for side in self.target.window or ())
+        steps = Table(
+            "The same runs: steps, distance from the exact law, independent draws they are worth",
+            ["", "mean dt", "dt, 1 to 99 %", "total variation", "ESS of U", "chains lost"],
+            [self._steps(name, draws, edges) for name, draws in self.runs.items()],
+        )
+        return estimates, steps
+
+    def _steps(self, name: str, draws: sundman.Draws, edges: tuple) -> list[str]:
+        dt = draws.stats["dt"]
+        low, high = np.percentile(dt, [1, 99])
+        return [
+            name,
+            f"{dt.mean():.3g}",
+            f"{low:.2g} to {high:.2g}",
+            f"{estimate.total_variation(draws, self.target, edges):.4f}",
+            f"{estimate.ess(draws, self.target.potential):,.0f}",
+            str(np.count_nonzero(draws.diverged >= 0)),
+        ]
+
+
+def _cell(found: Estimate, exact: float) -> str:
+    percent = 100 / abs(exact)
+    off = f"{percent * (found.value - exact):+.1f} ± {percent * found.error:.1f} %"
+    return f"{found.value:.4g}\n{off}"
+
+
+def compare(target: Target, size: Size, seed: int) -> Toy:
+    """The samplers on a target, SA-SGLD first: its mean step is that of the others."""
+
+    def run(sampler: sundman.Sampler, steps: int, burn_in: int) -> sundman.Draws:
+        return sundman.sample(
+            target,
+            sampler,
+            key=jax.random.key(seed),
+            chains=size.chains,
+            steps=steps,
+            burn_in=burn_in,
+            thin=size.thin,
+        )
+
+    def matched(recipe: Callable[..., sundman.Sampler], step: float) -> sundman.Sampler:
+        """``recipe`` on the scale-free clock, its dtau found by pilot runs of mean dt ``step``."""
+        dtau = step
+        for _ in range(2):
+            dt = run(_scale_free(recipe, target, dtau), size.pilot, 0).stats["dt"]
+            dtau *= step / dt[:, dt.shape[1] // 2 :].mean().item()
+        return _scale_free(recipe, target, dtau)
+
+    def full(sampler: sundman.Sampler) -> sundman.Draws:
+        return run(sampler, size.steps, size.burn_in)
+
+    if target.name == "star":
+        adaptive = full(sundman.sa_sgld(1e-3, alpha=0.5, m=0.1, M=10.0, r=0.5, omega=100.0))
+    else:
+        adaptive = full(matched(sundman.sa_sgld, 2e-3))
+    step = adaptive.stats["dt"].mean().item()
+    runs = {
+        "SGLD": full(sundman.sgld(step, target.temperature)),
+        "SA-SGLD": adaptive,
+        "LM": full(sundman.lm(step, target.temperature)),
+        "SA-LM": full(matched(sundman.sa_lm, step)),
+    }
+    return Toy(target, runs)
+
+
+def _scale_free(
+    recipe: Callable[..., sundman.Sampler], target: Target, dtau: float
+) -> sundman.Sampler:
+    return recipe(
+        dtau,
+        temperature=target.temperature,
+        alpha=0.01 / dtau,
+        M=10.0,
+        r=0.5,
+        omega=target.truth["grad2"],
+        psi="scale_free",
+        lag="guarded",
+    )
