@@ -2,7 +2,8 @@
 
 Two rules. With a 95% interval of half-width e around a found difference d:
 
-    equal   |d| <= e reproduces; |d| <= e + margin partly; else it does not
+    equal   |d| <= e reproduces; |d| <= e + margin partly; else it does not; not tested if e is
+            too large to say anything
     less    d < -e reproduces; d > e does not; between the two it does not reproduce if the
             interval excludes the difference that was claimed, and else it is not tested: the run
             was too short to tell
@@ -68,9 +69,9 @@ def over_seeds(values: Sequence[float]) -> Measured:
     return Measured(float(np.mean(values)), error, float(stats.t.ppf(0.975, n - 1)))
 
 
-def equal(difference: Measured, margin: float = 0.0) -> Outcome:
-    """Is the difference none, as far as its error lets us see?"""
-    if not math.isfinite(difference.half):
+def equal(difference: Measured, margin: float = 0.0, *, resolution: float = math.inf) -> Outcome:
+    """Is the difference none? Not tested if the interval is wider than ``resolution``."""
+    if not math.isfinite(difference.half) or difference.half > resolution:
         return "not tested"
     if abs(difference.value) <= difference.half:
         return "reproduces"

@@ -177,7 +177,9 @@ def ensemble(draws: sundman.Draws, labels: np.ndarray, skipped: int) -> Numbers:
         log_prob.append(np.where(good[:, None], own, 0.0))
     each = np.concatenate(log_prob)
     found: Numbers = {"draws": len(weight), "used": int(np.count_nonzero(used))}
-    found["member"] = [_finite(row.mean()) if w > 0 else None for row, w in zip(each, weight)]
+    found["member"] = [
+        _finite(row.mean()) if w > 0 else None for row, w in zip(each, weight, strict=True)
+    ]
     for kind, w in weights.items():
         found[kind] = scores(sums[kind] / w.sum(), labels) if w.sum() > 0 else None
         every = weight if kind == "weighted" else (weight > 0).astype(np.float64)

@@ -1,4 +1,4 @@
-"""What an experiment gives: settings, numbers, verdicts, figures and tables, as one file of JSON."""
+"""What an experiment gives: settings, numbers, verdicts, figures and tables, as JSON."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ import sundman
 from sundman import check
 from sundman.experiments.result import Result
 from sundman.experiments.scales import SCALES, Scale
-from sundman.experiments.units import Bench, Console
+from sundman.experiments.units import Bench, Console, plain
 from sundman.report.model import Figure, Table, Verdict
 
 _MODULES = {
@@ -117,8 +117,8 @@ def _one(name: str, task: Task) -> Result:
         name=name,
         scale=scale,
         seed=task.seed,
-        settings=dict(found.settings),
-        numbers=dict(found.numbers),
+        settings=plain(found.settings),
+        numbers=plain(found.numbers),
         verdicts=tuple(found.verdicts),
         figures=tuple(found.figures),
         tables=tuple(found.tables),

@@ -131,7 +131,7 @@ def tabulate(rows: Rows, summaries: Mapping[str, Mapping[str, Measured]]) -> Tab
                 f"{step.value:.4f}",
                 str(len(units)),
                 *(
-                    f"{scores[m].text()} ± {scores[m].half:.2g}"
+                    scores[m].text() + (f" ± {scores[m].half:.2g}" if len(units) > 1 else "")
                     for m in ("nll", "accuracy", "ece15", "ece30")
                 ),
                 paper,

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,7 +26,16 @@ class Console(Protocol):
 
 
 def plain(value: Any) -> Any:
-    """``value`` as JSON gives it back, so that settings compare equal after a round trip."""
+    """``value`` as JSON gives it back, so that it compares equal after a round trip.
+
+    JSON has no infinities: what is not finite becomes None.
+    """
+    if isinstance(value, Mapping):
+        return {str(key): plain(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [plain(item) for item in value]
+    if isinstance(value, float):
+        return float(value) if math.isfinite(value) else None
     return json.loads(json.dumps(value))
 
 
