@@ -13,11 +13,12 @@ from sundman.report.figures import WIDTH, draw
 from sundman.report.model import Figure
 
 _CHAINS, _POINTS = 4, 2000
+_LINE = 600  # points of a line
 
 
 def traces(draws: Draws, values: np.ndarray, labels: list[str], total: int) -> Figure:
     """Each of these components, (chain, draw, k), along the run; a panel each."""
-    every = -(-len(draws) // _POINTS)
+    every = -(-len(draws) // _LINE)
     chains = min(draws.chains, _CHAINS)
     alive = np.where(draws.weight > 0, 1.0, np.nan)[:chains, ::every]
     number = np.arange(0, len(draws), every)
@@ -37,7 +38,7 @@ def traces(draws: Draws, values: np.ndarray, labels: list[str], total: int) -> F
         caption += f"{len(labels)} of {total:,} components, evenly spaced."
     alt = f"Traces of {', '.join(labels)} against the number of the draw, {chains} lines each."
     size = (WIDTH, 1.1 + 1.15 * len(labels))
-    return draw(draw_on, title="Along the run.", alt=alt, caption=caption.strip(), size=size)
+    return draw(draw_on, title="Traces.", alt=alt, caption=caption.strip(), size=size)
 
 
 def pairs(draws: Draws, values: np.ndarray, labels: list[str]) -> Figure:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import jax
@@ -16,10 +16,12 @@ from sundman.diagnosis.mixing import some_components
 from sundman.draws import Draws
 from sundman.report import citations, run_facts, run_tables
 from sundman.report.model import Report, Section
+from sundman.report.run_tables import Average
 from sundman.report.values import duration
 from sundman.targets import Target
 
 _COMPONENTS = 4
+_SIGMAS = 3.0
 _LOW = 10  # components up to which pairs are drawn
 
 
@@ -44,14 +46,15 @@ def of_run(
     if target is None:
         target = run_facts.stored_target(draws, stored)
     found = diagnose(draws, target, show=False)
+    averages = run_tables.averages(draws, target)
     name = run_facts.target_name(target)
     return Report(
         title=f"{run_facts.sampler(draws.settings)}{f' on {name}' if name else ''}",
-        summary=f"{_what_ran(draws)} {_how_it_went(found)}",
+        summary=" ".join((_what_ran(draws), _how_it_went(found), *_biased(averages))),
         command=run_facts.command(draws) if command is None else command,
         settings=dict(sorted(draws.settings.items())),
         made=run_facts.made(draws, stored),
-        sections=tuple(_sections(draws, target, found)),
+        sections=tuple(_sections(draws, target, found, averages)),
         citations=citations.of_settings(draws.settings),
     )
 
@@ -93,7 +96,21 @@ def _how_it_went(found: Diagnosis) -> str:
     return f"{lead}; {'; '.join(parts)}."
 
 
-def _sections(draws: Draws, target: Any, found: Diagnosis) -> Iterator[Section]:
+def _biased(averages: Sequence[Average]) -> Iterator[str]:
+    """A sentence on the averages that are off by more than chance, if the exact ones are known."""
+    if not averages:
+        return
+    off = [f"{each.name} by {each.off:+.1f}" for each in averages if abs(each.off) > _SIGMAS]
+    if off:
+        known = f"{len(off)} of {len(averages)} averages with known exact values"
+        yield f"Off by more than {_SIGMAS:g} standard errors: {known} ({', '.join(off)})."
+    else:
+        yield f"All {len(averages)} averages are within {_SIGMAS:g} errors of their exact values."
+
+
+def _sections(
+    draws: Draws, target: Any, found: Diagnosis, averages: Sequence[Average]
+) -> Iterator[Section]:
     yield Section(
         "Can it be trusted?",
         "Each check says good, look (look into it) or bad, and what to do about it.",
@@ -115,7 +132,7 @@ def _sections(draws: Draws, target: Any, found: Diagnosis) -> Iterator[Section]:
         yield Section("Along the run", text, figures=shown)
     yield _weights(draws)
     if jax.tree.leaves(draws.values):
-        yield _values(draws, target)
+        yield _values(draws, target, averages)
 
 
 def _varies(draws: Draws, name: str) -> bool:
@@ -145,17 +162,16 @@ def _weights(draws: Draws) -> Section:
     return Section("The step and the weights", " ".join(text), figures=shown)
 
 
-def _values(draws: Draws, target: Any) -> Section:
+def _values(draws: Draws, target: Any, averages: Sequence[Average]) -> Section:
     from sundman.report import components, figures
 
     total = sum(math.prod(leaf.shape[2:]) for leaf in jax.tree.leaves(draws.values))
     values, labels = some_components(draws, _COMPONENTS)
-    tables, shown = [], []
-    if isinstance(target, Target) and draws.has_position:
-        if target.truth:
-            tables = [run_tables.against_exact(draws, target)]
-        if target.window is not None and target.dim == 2 and "dt" in draws.stats:
-            shown += [figures.over_contours(draws, target)]
+    tables = [run_tables.against_exact(averages)] if averages else []
+    shown = []
+    known = isinstance(target, Target) and draws.has_position and "dt" in draws.stats
+    if known and target.window is not None and target.dim == 2:
+        shown += [figures.over_contours(draws, target)]
     shown += [components.traces(draws, values, labels, total)]
     if total <= _LOW and not (shown[1:] and total == 2):
         shown += [components.pairs(draws, values, labels)]

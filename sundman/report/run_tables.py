@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -67,22 +68,45 @@ def of_diagnosis(found: Diagnosis) -> Table:
     return Table("Diagnosis", ("check", "value", "verdict", "what it says"), rows)
 
 
-def against_exact(draws: Draws, target: Target) -> Table:
-    """Weighted averages of the target's observables next to their exact values."""
-    rows: list[list[str]] = []
-    for name, exact in target.truth.items():
-        found: Any = estimate.mean(draws, target.observables[name])
-        value, error = float(found.value), float(found.error)
-        off = (value - exact) / error if error > 0 else math.nan
-        rows.append(
-            [
-                name,
-                f"{exact:.4g}",
-                f"{value:.4g}",
-                f"{float(f'{error:.2g}'):g}",
-                f"{off:+.1f}" if math.isfinite(off) else "–",
-            ]
-        )
+class Average(NamedTuple):
+    """An average of the run next to its exact value."""
+
+    name: str
+    exact: float
+    found: float
+    error: float
+
+    @property
+    def off(self) -> float:
+        """How far it is off, in standard errors; NaN if the error is not known."""
+        return (self.found - self.exact) / self.error if self.error > 0 else math.nan
+
+
+def averages(draws: Draws, target: Any) -> list[Average]:
+    """Weighted averages of a target's observables; none if nothing exact is known."""
+    counts = draws.has_position and bool((draws.weight > 0).any())
+    if not counts or not isinstance(target, Target) or not target.truth:
+        return []
+    observables = {name: target.observables[name] for name in target.truth}
+    found: Any = estimate.mean(draws, lambda x: {name: f(x) for name, f in observables.items()})
+    return [
+        Average(name, exact, float(found.value[name]), float(found.error[name]))
+        for name, exact in target.truth.items()
+    ]
+
+
+def against_exact(given: Sequence[Average]) -> Table:
+    """The averages of a run and their exact values."""
+    rows = [
+        [
+            each.name,
+            f"{each.exact:.4g}",
+            f"{each.found:.4g}",
+            f"{float(f'{each.error:.2g}'):g}",
+            f"{each.off:+.1f}" if math.isfinite(each.off) else "–",
+        ]
+        for each in given
+    ]
     columns = ("observable", "exact", "found", "standard error", "off by, in errors")
     caption = "Beyond about 3 errors the difference is a bias, of the step or of the mixing."
-    return Table(f"Averages against the exact ones of {target.name}", columns, rows, caption)
+    return Table("Averages and their exact values", columns, rows, caption)
