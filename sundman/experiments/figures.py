@@ -11,7 +11,8 @@ import numpy as np
 
 mpl.use("Agg")
 import matplotlib.pyplot as plt
-from matplotlib.colors import LogNorm
+from matplotlib.cm import ScalarMappable
+from matplotlib.colors import LogNorm, Normalize
 from matplotlib.figure import Figure as Canvas
 from PIL import Image
 
@@ -49,12 +50,12 @@ def samples(
         canvas, row = plt.subplots(1, len(runs), figsize=(3.4 * len(runs), 3.2), sharey=True)
         dt = np.concatenate([np.asarray(d.stats["dt"]).ravel() for d in runs.values()])
         low, high = np.percentile(dt[dt > 0], [1, 99])
-        shade = None
+        norm = LogNorm(low, max(high, 1.001 * low))
         for ax, (name, draws) in zip(np.atleast_1d(row), runs.items(), strict=True):
-            norm = LogNorm(low, max(high, 1.001 * low))
-            shade = drawing.points(ax, draws, count=3000, norm=norm)
+            drawing.points(ax, draws, count=3000, norm=norm)
             drawing.contours(ax, target, zorder=2)
             ax.set(xlim=view[0], ylim=view[1], title=name, box_aspect=1)
+        shade = ScalarMappable(norm, drawing.colors())
         canvas.colorbar(shade, ax=row, extend="both", label="step dt", shrink=0.8)
         return picture(canvas, title, alt, "Contours hold 50, 90 and 99% of the exact law.")
 
@@ -69,9 +70,9 @@ def density_error(
     top = max(1e-9, max(float(np.percentile(np.abs(m), 99.7)) for m in maps.values()))
     with drawing.style():
         canvas, row = plt.subplots(1, len(runs), figsize=(3.4 * len(runs), 3.2), sharey=True)
-        shade = None
+        shade = ScalarMappable(Normalize(-top, top), "RdBu_r")
         for ax, (name, error) in zip(np.atleast_1d(row), maps.items(), strict=True):
-            shade = ax.pcolormesh(*edges, error.T, cmap="RdBu_r", vmin=-top, vmax=top)
+            ax.pcolormesh(*edges, error.T, cmap="RdBu_r", vmin=-top, vmax=top)
             ax.set(title=name, xlabel="x", box_aspect=1)
         label = "found - exact, by largest exact"
         canvas.colorbar(shade, ax=row, label=label, extend="both", shrink=0.8)

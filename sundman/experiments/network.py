@@ -29,7 +29,7 @@ from sundman.data.base import Dataset
 from sundman.experiments.units import Bench, Numbers
 
 BATCH = 100
-CLOCK = {"alpha": 1000.0, "m": 0.5, "M": 2.0}
+CLOCK: dict[str, Any] = {"alpha": 1000.0, "m": 0.5, "M": 2.0}
 _DIGITS = "digits"
 
 
@@ -76,7 +76,7 @@ def name_of(data: str | Path | None) -> str:
     return _DIGITS if str(data) == _DIGITS else "mnist"
 
 
-def prior_rules(chain: Chain) -> dict[str, priors.Prior]:
+def prior_rules(chain: Chain) -> priors.Rules:
     """The prior of kernels and biases; the horseshoe as in the code behind the paper's table."""
     if chain.prior == "gaussian":
         return {"kernel": priors.gaussian(1.41, fan_in="leading"), "bias": priors.gaussian(1.0)}

@@ -62,7 +62,7 @@ _STEPS = (0.05, 0.1, 0.2, 0.3, 0.4, 0.45, 0.5, 0.55, 0.65, 0.8)
 
 SCALES = {
     "test": Scale(
-        toy=ToyBudget(chains=4, steps=2_000, burn_in=100, thin=10),
+        toy=ToyBudget(chains=8, steps=2_000, burn_in=100, thin=10),
         sweep=2,
         table=NetworkBudget(width=8, epochs=4, burn_in=2, thin=5, seeds=2),
         robustness=NetworkBudget(width=8, epochs=2, burn_in=1, thin=5, seeds=1),
@@ -70,12 +70,12 @@ SCALES = {
         path=2_000,
     ),
     "quick": Scale(
-        toy=ToyBudget(chains=64, steps=50_000, burn_in=10_000, thin=20),
+        toy=ToyBudget(chains=64, steps=200_000, burn_in=10_000, thin=20),
         sweep=3,
         table=NetworkBudget(width=50, epochs=6, burn_in=3, thin=50, seeds=2),
         robustness=NetworkBudget(width=50, epochs=4, burn_in=2, thin=50, seeds=1),
         steps=(0.1, 0.3, 0.5, 0.8),
-        path=200_000,
+        path=500_000,
     ),
     "standard": Scale(
         toy=ToyBudget(chains=64, steps=1_000_000, burn_in=10_000, thin=50),

@@ -112,8 +112,7 @@ def more_accurate(sa: Numbers, sgld: Numbers, scale: str) -> Verdict:
     parts = {
         name: magnitude_difference(bias(sa, name), bias(sgld, name)) for name in ("r2", "x2y2")
     }
-    outcomes = {less(part, -0.01) for part in parts.values()}
-    outcome: Outcome = outcomes.pop() if len(outcomes) == 1 else "partly"
+    outcome = all_of([less(part, -0.01) for part in parts.values()])
     text = ", ".join(part.text(percent=True, sign=True) for part in parts.values())
     return Verdict(
         "Star: SA-SGLD is more accurate than SGLD at the same mean step",

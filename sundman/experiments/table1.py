@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
-from sundman.experiments import network
+from sundman.experiments import cost, network
 from sundman.experiments.measured import Measured, over_seeds
 from sundman.experiments.network import Chain
 from sundman.experiments.paper import BEST
@@ -23,6 +23,7 @@ from sundman.experiments.units import Bench, Numbers
 DTAU = {"gaussian": 0.025, "horseshoe": 0.2}
 R = 0.25
 KINDS = ("sa-sgld", "sgld-matched", "sgld-best")
+_LEFT_OUT = ("curve", "member", "scales", "seconds", "ms_per_step")
 ROWS = tuple(f"{prior}/{kind}" for prior in DTAU for kind in KINDS)
 
 
@@ -79,6 +80,22 @@ def rows_done(task: Task) -> dict[str, dict[int, Numbers]]:
     }
 
 
+def cost_unit(task: Task) -> Numbers:
+    """The time of a step of both samplers, taken in turns."""
+    chains = {
+        kind: chain_of(task, "horseshoe", kind, DTAU["horseshoe"], task.seed)
+        for kind in ("sgld", "sa-sgld")
+    }
+    settings = {kind: asdict(chain) for kind, chain in chains.items()}
+
+    def work() -> Numbers:
+        return cost.measure(chains, network.load(None if task.data is None else str(task.data)))
+
+    numbers = task.bench.unit("table1/cost", settings, work)
+    assert numbers is not None
+    return numbers
+
+
 def summary(units: dict[int, Numbers], kind: str) -> dict[str, Measured]:
     """Mean over seeds of each score of an ensemble, in the table's units."""
     scored = [unit[kind] for unit in units.values() if unit[kind] is not None]
@@ -90,13 +107,13 @@ def summary(units: dict[int, Numbers], kind: str) -> dict[str, Measured]:
 
 
 def rounded(unit: Numbers) -> Numbers:
-    """A unit without its curves, which belong to the log-probability figure."""
-    return {k: v for k, v in unit.items() if not k.startswith(("curve", "member", "scales"))}
+    """A unit without its curves, which are another figure, and its times, which vary."""
+    return {k: v for k, v in unit.items() if not k.startswith(_LEFT_OUT)}
 
 
 def examine(task: Task) -> Findings:
     """Run what is missing, then the table and its verdicts."""
-    rows = rows_done(task)
+    rows, times = rows_done(task), cost_unit(task)
     summaries = {
         f"{row}, {kind}": summary(units, kind)
         for row, units in rows.items()
@@ -112,11 +129,15 @@ def examine(task: Task) -> Findings:
             name: {score: asdict(found) for score, found in scores.items()}
             for name, scores in summaries.items()
         },
+        "timing": {"ms per step": times},
     }
     return Findings(
         settings=settings_of(task, [row for row, units in rows.items() if units]),
         numbers=numbers,
-        verdicts=judge(rows, task.scale.table, task.bench.scale),
+        verdicts=[
+            *judge(rows, task.scale.table, task.bench.scale),
+            cost.verdict(times, task.scale.table.width, task.bench.scale),
+        ],
         tables=[tabulate(rows, summaries)],
     )
 

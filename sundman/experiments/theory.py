@@ -24,7 +24,7 @@ from sundman.experiments import theory_verdicts, toys
 from sundman.experiments.decreasing import decreasing_sa_sgld
 from sundman.experiments.figures import Figure, against_step, lines
 from sundman.experiments.fits import limit, log_slope
-from sundman.experiments.measured import Measured
+from sundman.experiments.measured import Measured, over_seeds
 from sundman.experiments.moment import moment_condition
 from sundman.experiments.run import Findings, Task
 from sundman.experiments.toys import Toy, bias
@@ -35,7 +35,7 @@ PSI: dict[str, Any] = {"m": 0.1, "M": 10.0, "r": 0.5, "psi": "paper"}
 MEMORY = {**PSI, "alpha": 5.0}
 FORGETFUL = {**PSI, "alpha": 1e4, "omega": 1e-4}  # rho = 0: zeta_{n+1} = g_n
 ORDER_DTAU, NOISE_DTAU, SIGMA = 0.02, 0.0125, 2.0
-POWER, OFFSET = 1.0 / 3.0, 1000.0
+POWER, OFFSET, GROUPS = 1.0 / 3.0, 1000.0, 8
 BOUNDS = {"star": (0.1, 10.0), "networks": (0.5, 2.0)}
 NOISE_TO_DRIFT = (0.0, 0.001, 0.01, 0.1, 1.0)
 
@@ -84,13 +84,19 @@ def convergence(task: Task) -> Numbers:
             "time": np.asarray(draws.stats["time"], np.float64)[:, at].mean(axis=0).tolist(),
             "rms": rms.tolist(),
             "one path": np.abs(running[0, at] - target.truth["x2"]).tolist(),
-            "error": (squares.std(axis=0) / np.sqrt(chains) / (2 * rms)).tolist(),
+            "groups": np.sqrt([g.mean(axis=0) for g in np.array_split(squares, GROUPS)]).tolist(),
         }
 
     about = {**settings, "steps": length, "chains": chains, "thin": thin, "seed": task.seed}
     numbers = task.bench.unit("theory/convergence", about, work)
     assert numbers is not None
     return numbers
+
+
+def rate_of(path: Numbers) -> Measured:
+    """The exponent of the error against physical time: mean and error over groups of paths."""
+    time = np.log(path["time"])
+    return over_seeds([float(np.polyfit(time, np.log(rms), 1)[0]) for rms in path["groups"]])
 
 
 def moments() -> list[Numbers]:
@@ -127,7 +133,7 @@ def examine(task: Task) -> Findings:
         for name, points in curves.items()
     }
     path = convergence(task)
-    rate = log_slope(path["time"], [Measured(*p) for p in zip(path["rms"], path["error"])])  # noqa: B905
+    rate = rate_of(path)
     conditions = moments()
     lost = sum(unit["lost"] for unit in runs["memoryless"])
     return Findings(

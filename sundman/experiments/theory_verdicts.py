@@ -65,8 +65,8 @@ def convergence(rate: Measured, scale: str) -> Verdict:
         f"{rate.error:.2g}",
         equal(rate - -0.5, margin=0.15, resolution=0.5),
         "dt ~ n^(-1/3). Reproduces if the exponent against physical time is within 2 standard "
-        "errors of -1/2, partly within .15 more; points along one path are correlated, so the "
-        f"error is rough. A finite run cannot prove a limit. Scale {scale}.",
+        "errors (over groups of paths) of -1/2, partly within .15 more. A finite run cannot "
+        f"prove a limit. Scale {scale}.",
     )
 
 
