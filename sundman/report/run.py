@@ -14,7 +14,7 @@ from sundman.diagnose import diagnose
 from sundman.diagnosis import Diagnosis
 from sundman.diagnosis.mixing import some_components
 from sundman.draws import Draws
-from sundman.report import citations, run_facts, run_tables
+from sundman.report import run_facts, run_tables
 from sundman.report.model import Report, Section
 from sundman.report.run_tables import Average
 from sundman.report.values import duration
@@ -55,7 +55,7 @@ def of_run(
         settings=dict(sorted(draws.settings.items())),
         made=run_facts.made(draws, stored),
         sections=tuple(_sections(draws, target, found, averages)),
-        citations=citations.of_settings(draws.settings),
+        citations=run_facts.cited(draws),
     )
 
 

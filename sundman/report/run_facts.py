@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 import platform
 import shlex
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
 import jax
 
 import sundman
+from sundman import citations
 from sundman.draws import Draws
 from sundman.report.values import duration
 from sundman.store import StoreError
@@ -61,6 +62,12 @@ def sampler(settings: Mapping[str, Any]) -> str:
     if clock == "sundman":
         return "SamAdams" if integrator == "baoab" else f"SA-{name}"
     return name if clock in ("constant", None) else f"{name}, {clock} clock"
+
+
+def cited(draws: Draws) -> Sequence[str]:
+    """What to cite, as BibTeX: this library alone if the integrator is not one of its own."""
+    known = draws.settings.get("integrator") in _NAMES
+    return citations.entries(draws if known else "sundman")
 
 
 def command(draws: Draws) -> str:

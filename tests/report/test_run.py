@@ -10,7 +10,7 @@ import pytest
 
 import sundman
 import sundman.report
-from sundman import targets
+from sundman import citations, targets
 from sundman.report import figures, run_facts
 
 ADAPTIVE = sundman.sa_sgld(5e-3, alpha=50.0, m=0.1, M=10.0, r=0.5)
@@ -64,7 +64,7 @@ def test_stored_run_on_a_known_target(key, tmp_path):
     assert report.settings["dtau"] == 5e-3
     assert {"run begun", "key", "wall time", "stored at"} <= set(report.made)
     assert str(path) in report.command
-    assert len(report.citations) == 4
+    assert list(report.citations) == list(citations.entries(ADAPTIVE))
     rendered(report)
 
 
@@ -128,17 +128,22 @@ def test_collected_scalar_and_nothing_collected(key):
     rendered(report)
 
 
-def test_draws_equally_spaced_in_time_and_one_step_for_each_tensor(key):
-    run = {"key": key, "chains": 2, "init": {"a": jnp.zeros(2), "b": jnp.zeros(1)}}
+def test_one_step_for_each_tensor_and_equal_weights(key):
+    """Steps that differ, and weights that do not, as in draws equally spaced in time."""
     clock = sundman.clocks.sundman(0.02, alpha=10.0, m=0.1, M=10.0, r=0.5, blockwise=True)
     sampler = sundman.compose(sundman.integrators.euler_maruyama(), clock)
     energy = lambda p: jnp.sum(p["a"] ** 2) + 5 * jnp.sum(p["b"] ** 2)  # noqa: E731
-    rendered(sundman.report.of_run(sundman.sample(energy, sampler, steps=60, **run)))
-    target = targets.star()
-    timed = sundman.sample(target, ADAPTIVE, key=key, chains=2, draws=40, thin_time=0.02)
-    report = sundman.report.of_run(timed, command="make it")
+    init = {"a": jnp.zeros(2), "b": jnp.zeros(1)}
+    draws = sundman.sample(energy, sampler, init=init, key=key, chains=2, steps=60)
+    settings = {**draws.settings, "integrator": "my own", "clock": "cyclical"}
+    changed = {"weight": np.ones_like(draws.weight), "settings": settings}
+    equal = sundman.Draws(**{**vars(draws), **changed})
+    report = sundman.report.of_run(equal, command="make it")
+    assert report.title == "my own, cyclical clock"
     assert report.command == "make it"
+    assert len(report.citations) == 1
     assert "Every draw weighs the same." in report.sections[3].text
+    assert "Who holds the weight." not in titles_of(report)
     rendered(report)
 
 
