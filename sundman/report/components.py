@@ -42,9 +42,13 @@ def traces(draws: Draws, values: np.ndarray, labels: list[str], total: int) -> F
 
 
 def pairs(draws: Draws, values: np.ndarray, labels: list[str]) -> Figure:
-    """Weighted histograms of the components, and each against each, picked by weight."""
-    weight = draws.weight.astype(np.float64).ravel()
-    flat = values.reshape(weight.size, -1).astype(np.float64)
+    """Weighted histograms of the components, and each against each, picked by weight.
+
+    Draws that are not finite are left out; there must be one that is, and counts.
+    """
+    flat = values.reshape(draws.weight.size, -1).astype(np.float64)
+    finite = np.isfinite(flat).all(axis=1)
+    weight = np.where(finite, draws.weight.astype(np.float64).ravel(), 0.0)
     picked = _picked(weight, _POINTS)
     size = len(labels)
     mean = np.average(flat[weight > 0], axis=0, weights=weight[weight > 0])

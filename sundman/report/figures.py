@@ -173,6 +173,9 @@ def _end_of_lost(ax: Axes, draws: Draws) -> None:
 
 
 def _range(values: np.ndarray) -> str:
+    values = values[np.isfinite(values)]
+    if not values.size:
+        return "Nothing in it is finite"
     low, middle, high = np.percentile(values, [0, 50, 100])
     return f"It runs from {low:.3g} to {high:.3g}, with median {middle:.3g}"
 

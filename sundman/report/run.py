@@ -50,7 +50,7 @@ def of_run(
     name = run_facts.target_name(target)
     return Report(
         title=f"{run_facts.sampler(draws.settings)}{f' on {name}' if name else ''}",
-        summary=" ".join((_what_ran(draws), _how_it_went(found), *_biased(averages))),
+        summary=" ".join((_what_ran(draws), _how_it_went(draws, found), *_biased(averages))),
         command=run_facts.command(draws) if command is None else command,
         settings=dict(sorted(draws.settings.items())),
         made=run_facts.made(draws, stored),
@@ -71,7 +71,7 @@ def _need_matplotlib() -> None:
 def _what_ran(draws: Draws) -> str:
     settings = draws.settings
     chains = "One chain" if draws.chains == 1 else f"{draws.chains} chains"
-    text = f"{chains} of {len(draws):,} draws"
+    text = f"{chains} of {len(draws):,} draw{'' if len(draws) == 1 else 's'}"
     if settings.get("burn_in"):
         text += f" after a burn-in of {settings['burn_in']:,} steps"
     if settings.get("seconds"):
@@ -83,11 +83,13 @@ def _what_ran(draws: Draws) -> str:
     return f"{text}.{ending}"
 
 
-def _how_it_went(found: Diagnosis) -> str:
+def _how_it_went(draws: Draws, found: Diagnosis) -> str:
     def listed(verdict: str) -> list[str]:
         return [row.name for row in found if row.verdict == verdict]
 
     bad, look = listed("bad"), listed("look")
+    if not bad and not (draws.weight > 0).any():
+        return "There are no draws to judge."
     if not bad and not look:
         return "Every check of the diagnosis is good."
     parts = [f"bad: {', '.join(bad)}"] if bad else []
@@ -173,7 +175,8 @@ def _values(draws: Draws, target: Any, averages: Sequence[Average]) -> Section:
     if known and target.window is not None and target.dim == 2:
         shown += [figures.over_contours(draws, target)]
     shown += [components.traces(draws, values, labels, total)]
-    if total <= _LOW and not (shown[1:] and total == 2):
+    finite = np.isfinite(values).all(axis=2) & (draws.weight > 0)
+    if total <= _LOW and finite.any() and not (shown[1:] and total == 2):
         shown += [components.pairs(draws, values, labels)]
     kept = "positions" if draws.has_position else "values of `collect`"
     text = f"The {kept} have {total:,} component{'s' if total > 1 else ''}."

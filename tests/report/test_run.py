@@ -147,6 +147,26 @@ def test_one_step_for_each_tensor_and_equal_weights(key):
     rendered(report)
 
 
+@pytest.mark.filterwarnings("ignore:invalid value:RuntimeWarning")
+def test_nothing_yet_and_values_that_are_not_finite():
+    none, one = np.zeros((2, 0)), np.ones((2, 50))
+    lost, settings = np.array([-1, -1]), {"finished": False}
+    stats = {"dt": none, "potential": none}
+    begun = sundman.Draws(np.zeros((2, 0, 3)), none, stats, lost, None, settings)
+    report = sundman.report.of_run(begun)
+    assert report.summary == (
+        "2 chains of 0 draws. The run is not finished. There are no draws to judge."
+    )
+    rendered(report)
+    values = np.random.default_rng(0).normal(size=(2, 50, 2))
+    values[0, 10, 1] = np.inf
+    stats = {"dt": one, "potential": values[..., 1]}
+    report = sundman.report.of_run(sundman.Draws(values, one, stats, lost, None))
+    assert "components not finite" in report.summary
+    assert "99 points" in figures_of(report)[-1].caption
+    sundman.report.render(report)
+
+
 def test_summary_tells_of_a_bias(key):
     """Averages far from the exact ones are told up front, good as the diagnosis may be."""
     draws = sundman.sample(targets.gaussian(), sundman.sgld(0.01), key=key, chains=2, steps=20)
