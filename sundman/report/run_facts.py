@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import platform
 import shlex
 from collections.abc import Mapping, Sequence
@@ -74,9 +73,7 @@ def command(draws: Draws) -> str:
     """A command that makes the report again from the stored draws; empty for draws in memory."""
     if "path" not in draws.settings:
         return ""
-    path = json.dumps(str(draws.settings["path"]))
-    code = f'import sundman.report as r; r.write(r.of_run({path}), "report.html")'
-    return f"python -c {shlex.quote(code)}"
+    return f"sundman report {shlex.quote(str(draws.settings['path']))} --output report.html"
 
 
 def made(draws: Draws, stored: Mapping[str, Any]) -> dict[str, Any]:
