@@ -17,6 +17,7 @@ from sundman.cli import folder, screen, toml
 from sundman.cli.bnn_plan import Plan
 from sundman.cli.bnn_scores import Seeds
 from sundman.cli.errors import RunFailed
+from sundman.cli.sampling import sampled
 
 _WATCHED = 100  # test rows whose predictive is kept at every draw, of a classification
 
@@ -37,12 +38,12 @@ def kept(plan: Plan) -> dict[str, Any]:
 
 def sample(
     plan: Plan, seed: int, keep: Mapping[str, Any], path: Path, resuming: bool
-) -> sundman.Draws:
-    """The chain of one seed, on disk."""
+) -> sundman.Draws | None:
+    """The chain of one seed, on disk; None if it diverged in the burn-in."""
     posterior, settings = plan.posterior, plan.settings
     start, noise = jax.random.split(jax.random.key(seed))
     epochs, burn_in = settings["epochs"], settings["burn_in_epochs"]
-    return sundman.sample(
+    return sampled(
         posterior,
         plan.sampler,
         init=models.mlp_init(start, plan.sizes),
@@ -108,12 +109,18 @@ def run(plan: Plan, path: Path, *, resuming: bool = False, page: Path | None = N
     seeds = range(settings["seed"], settings["seed"] + settings["seeds"])
     keep = kept(plan)
     with folder.resumable(path):
-        runs = {f"seed-{seed}": sample(plan, seed, keep, path, resuming) for seed in seeds}
-    good = {name: draws for name, draws in runs.items() if (draws.weight > 0).any()}
-    if not good:
+        tried = {f"seed-{seed}": sample(plan, seed, keep, path, resuming) for seed in seeds}
+    runs = {
+        name: draws
+        for name, draws in tried.items()
+        if draws is not None and (draws.weight > 0).any()
+    }
+    if not runs:
         raise RunFailed("all chains diverged before their first draw; use a smaller step")
-    found = {name: predictive(plan, draws) for name, draws in good.items()}
-    table = Seeds(runs, {name: scores(plan, each) for name, each in found.items()}, plan)
+    found = {name: predictive(plan, draws) for name, draws in runs.items()}
+    lost = [name for name in tried if name not in runs]
+    rows = {name: scores(plan, each) for name, each in found.items()}
+    table = Seeds(runs, rows, lost, plan)
     screen.show(out, table.table())
     folder.write_results(path, table.numbers())
     page = page or path / folder.REPORT

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,10 +26,11 @@ def interval(values: np.ndarray) -> float:
 
 @dataclass(frozen=True)
 class Seeds:
-    """The runs by seed, the scores of those that lived, and what was run."""
+    """The runs by seed and their scores, the seeds whose chain was lost, and what was run."""
 
     runs: Mapping[str, sundman.Draws]
     scores: Mapping[str, Mapping[str, float]]
+    lost: Sequence[str]
     plan: Plan
 
     def steps(self, name: str) -> float:
@@ -56,11 +57,7 @@ class Seeds:
             ]
             for name, row in self.scores.items()
         ]
-        rows += [
-            [name, *("lost" for _ in summary), "", ""]
-            for name in self.runs
-            if name not in self.scores
-        ]
+        rows += [[name, *("lost" for _ in summary), "", ""] for name in self.lost]
         if len(self.scores) > 1:
             means = [f"{mean:.4g} ± {half:.2g}" for mean, half in summary.values()]
             rows.append(["mean ± 95% interval", *means, "", ""])
@@ -80,5 +77,5 @@ class Seeds:
             "half_interval_95": {key: half for key, (_, half) in self.summary().items()},
             "mean_step": {name: self.steps(name) for name in self.scores},
             "seconds": {name: draws.settings["seconds"] for name, draws in self.runs.items()},
-            "lost": [name for name in self.runs if name not in self.scores],
+            "lost": self.lost,
         }

@@ -13,6 +13,7 @@ import sundman
 from sundman import check, gradients, targets
 from sundman.cli import folder, samplers, screen, toml, toy_defaults, toy_table
 from sundman.cli.errors import RunFailed, UserError, at_the_door, nearest, unknown
+from sundman.cli.sampling import sampled
 from sundman.targets import Target
 
 DEFAULTS: dict[str, Any] = {
@@ -96,11 +97,11 @@ def _target(asked: Mapping[str, Any]) -> Target:
         return targets.named(name, temperature=temperature, **given)
 
 
-def sample(plan: Plan, name: str, path: Path | None, resuming: bool) -> sundman.Draws:
-    """The draws of one sampler; on disk if there is a directory."""
+def sample(plan: Plan, name: str, path: Path | None, resuming: bool) -> sundman.Draws | None:
+    """The draws of one sampler, on disk if there is a directory; None if there are none."""
     settings, target = plan.settings, plan.target
     sigma = settings["noise_sigma"]
-    return sundman.sample(
+    return sampled(
         gradients.noisy(target.potential, sigma) if sigma > 0 else target,
         plan.samplers[name],
         key=jax.random.key(settings["seed"]),
@@ -121,7 +122,12 @@ def run(plan: Plan, path: Path | None, *, resuming: bool = False, page: Path | N
     if path is not None and not resuming:
         toml.write(path / folder.SETTINGS, "toy", plan.settings)
     with folder.resumable(path):
-        runs = {name: sample(plan, name, path, resuming) for name in plan.samplers}
+        tried = {name: sample(plan, name, path, resuming) for name in plan.samplers}
+    runs = {name: draws for name, draws in tried.items() if draws is not None}
+    if not runs:
+        raise RunFailed("all chains diverged; use a smaller step")
+    for name in tried.keys() - runs.keys():
+        screen.say(out, f"{name}: all chains diverged in the burn-in; use a smaller step")
     found = toy_table.Found(plan.target, runs)
     for table in found.tables():
         screen.show(out, table)

@@ -1,0 +1,170 @@
+"""Whatever is wrong is one line on stderr, what is wrong; what to do, and exit code 2."""
+
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+
+BAD = {
+    "no such command": (["toi"], "did you mean"),
+    "no such option": (["toy", "star", "--stepz", "1"], "--step"),
+    "no number": (["toy", "star", "--alpha", "much"], "--alpha"),
+    "no such sampler": (["toy", "star", "--sampler", "sgdl"], "did you mean sgld?"),
+    "no such target": (["toy", "strar"], "did you mean star?"),
+    "negative step": (["toy", "star", "--dtau", "-1"], "dtau must be greater than 0"),
+    "m > M": (["toy", "star", "--m", "20", "--M", "1"], "m <= psi <= M"),
+    "setting of another sampler": (["toy", "star", "--sampler", "sgld", "--r", "1"], "no setting"),
+    "no steps": (["toy", "star", "--steps", "0"], "steps must be 1 or more"),
+    "burn-in too long": (["toy", "star", "--steps", "10", "--burn-in", "20"], "no draw"),
+    "one to compare": (["toy", "star", "--compare", "sgld"], "two or more"),
+    "no such data set": (["bnn", "mnits"], "did you mean mnist?"),
+    "missing data": (["bnn", "mnist"], "--data DIR"),
+    "no such run": (["diagnose", "nowhere"], "nothing at nowhere"),
+    "not a run": (["resume", "."], "not a run"),
+    "no such experiment": (["reproduce", "fig-stra"], "did you mean fig-star?"),
+    "no such work": (["cite", "adam"], "there is no sampler"),
+    "output is a file": (["toy", "star", "--output", "/dev/null/x"], "another --output"),
+}
+
+
+def check(code, out, err, part):
+    assert code == 2, err
+    assert out == ""
+    assert err.startswith("sundman: ")
+    assert err.count("\n") == 1
+    assert err.endswith("\n")
+    assert "; " in err
+    assert part in err
+    assert "Traceback" not in out + err
+
+
+@pytest.fixture(scope="module")
+def answers(shell, tmp_path_factory):
+    """Every bad command of ``BAD``, as processes of their own, two at a time."""
+    empty = tmp_path_factory.mktemp("empty")
+    with ThreadPoolExecutor(2) as pool:
+        done = pool.map(lambda bad: shell(*bad[0], cwd=empty), BAD.values())
+    return dict(zip(BAD, done, strict=True))
+
+
+@pytest.mark.xdist_group("cli")
+@pytest.mark.parametrize("what", BAD)
+def test_a_bad_command_is_told_in_one_line(answers, what):
+    done = answers[what]
+    check(done.returncode, done.stdout, done.stderr, BAD[what][1])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "part"),
+    [
+        (["toy"], "no target is given"),
+        (["toy", "star", "--set", "kapa=5"], "did you mean kappa?"),
+        (["toy", "star", "--set", "kappa"], "KEY=VALUE"),
+        (["toy", "star", "--set", "temperature=2"], "--temperature"),
+        (["toy", "star", "--set", "lag=late"], "lag must be one of"),
+        (["toy", "star", "--set", "kappa=big"], "kappa must be a number"),
+        (["toy", "star", "--h", "1e-4"], "use --dtau"),
+        (["toy", "star", "--sampler", "sgld", "--dtau", "1e-4"], "use --h"),
+        (["toy", "star", "--compare", "sgld,lm", "--r", "1"], "none of these samplers"),
+        (["toy", "funnel", "--target-set", "dims=3"], "did you mean dim?"),
+        (["toy", "star", "--temperature", "0"], "temperature must be greater than 0"),
+        (["toy", "star", "--noise-sigma", "-1"], "noise_sigma must be 0 or more"),
+        (["toy", "star", "--chains", "0"], "chains must be 1 or more"),
+        (["toy", "star", "--seed", "-3"], "seed must be 0 or more"),
+        (["toy", "star", "--thin", "1000000"], "no draw would be kept"),
+        (["toy", "star", "--config", "nowhere.toml"], "there is no file"),
+        (["bnn"], "no data are given"),
+        (["bnn", "digits", "--csv", "a.csv"], "given twice"),
+        (["bnn", "digits", "--prior", "horsehoe"], "did you mean horseshoe?"),
+        (["bnn", "digits", "--batch", "99999"], "training rows"),
+        (["bnn", "digits", "--epochs", "2", "--burn-in-epochs", "2"], "leaves nothing"),
+        (["bnn", "digits", "--dtau", "-0.1"], "dtau must be greater than 0"),
+        (["bnn", "digits", "--thin", "100", "--epochs", "2"], "thin=100"),
+        (["bnn", "digits", "--width", "0"], "width must be 1 or more"),
+        (["bnn", "uci/yacht", "--split", "20"], "split must be one of 0 to 19"),
+        (["bnn", "--x", "x.npy"], "--y"),
+        (["bnn", "--x", "x.npy", "--y", "y.npy"], "there is no file"),
+        (["bnn", "--csv", "no.csv", "--target", "y"], "there is no file"),
+        (["demo", "--seed", "-1"], "seed must be 0 or more"),
+        (["report", "nowhere"], "nothing at nowhere"),
+        (["reproduce", "fig-star", "--scale", "quik"], "did you mean quick?"),
+    ],
+)
+def test_bad_settings(here, arguments, part):
+    check(*here(*arguments), part)
+
+
+@pytest.mark.parametrize(
+    ("text", "part"),
+    [
+        ("steps = ", "is not TOML"),
+        ("stepz = 10", "did you mean steps?"),
+        ('steps = "many"', "steps must be a whole number"),
+        ('command = "bnn"', "is for sundman bnn"),
+        ("settings = 3", "write it as [settings]"),
+        ("[settings.sgdl]\nh = 1.0", "did you mean sgld?"),
+        ("[settings.sa-sgld]\nh = 1.0", "use --dtau"),
+    ],
+)
+def test_bad_settings_file(here, tmp_path, text, part):
+    (tmp_path / "bad.toml").write_text(text)
+    check(*here("toy", "star", "--config", "bad.toml"), part)
+
+
+def test_settings_that_are_not_text(here, tmp_path):
+    (tmp_path / "bad.toml").write_bytes(b"\xff\xfe\x00")
+    check(*here("toy", "star", "--config", "bad.toml"), "cannot be read")
+
+
+def test_existing_results_are_kept(here, tmp_path):
+    (tmp_path / "old").mkdir()
+    (tmp_path / "old" / "report.html").write_text("old")
+    check(*here("toy", "star", "--output", "old"), "--force")
+    (tmp_path / "old" / "thesis.tex").write_text("mine")
+    check(*here("toy", "star", "--output", "old", "--force"), "not results of sundman")
+    assert (tmp_path / "old" / "report.html").read_text() == "old"
+
+
+GOOD_X = np.arange(24.0).reshape(12, 2)
+
+
+@pytest.mark.parametrize(
+    ("x", "y", "part"),
+    [
+        (GOOD_X, np.arange(11), "as many rows"),
+        (np.where(GOOD_X == 4, np.nan, GOOD_X), np.arange(12) % 2, "the first is row 2"),
+        (GOOD_X, np.full(12, np.inf), "y has 12 rows"),
+        (GOOD_X.astype(str), np.arange(12) % 2, "must hold numbers"),
+        (GOOD_X, np.zeros((12, 2)), "one number or name per row"),
+        (GOOD_X, np.zeros(12, int), "one class only"),
+        (GOOD_X[:2], np.array([0, 1]), "give more rows"),
+    ],
+)
+def test_bad_arrays(here, tmp_path, x, y, part):
+    np.save(tmp_path / "x.npy", x)
+    np.save(tmp_path / "y.npy", y)
+    check(*here("bnn", "--x", "x.npy", "--y", "y.npy"), part)
+
+
+def test_a_file_that_is_no_array(here, tmp_path):
+    (tmp_path / "x.npy").write_text("1 2 3")
+    check(*here("bnn", "--x", "x.npy", "--y", "x.npy"), "not a NumPy file")
+
+
+@pytest.mark.parametrize(
+    ("text", "target", "part"),
+    [
+        ("a,b,y\n1,red,0\n2,blue,1\n", "y", "column 'b'"),
+        ("a,b,y\n1,nan,0\n2,3,1\n", "y", "line 2"),
+        ("a,b,y\n1,2\n", "y", "line 2"),
+        ("a,b,price\n1,2,3.5\n", "prize", "did you mean price?"),
+        ("a,b,y\n", "y", "no rows"),
+        ("a,y\n1,\n2,1\n", "y", "empty in line 2"),
+        ("y\n1\n2\n", "y", "needs features"),
+        ("a,y\n" + "".join(f"{i},{i}\n" for i in range(50)), "y", "--task"),
+    ],
+)
+def test_bad_tables(here, tmp_path, text, target, part):
+    (tmp_path / "t.csv").write_text(text)
+    check(*here("bnn", "--csv", "t.csv", "--target", target), part)
+    check(*here("bnn", "--csv", "t.csv"), "" if "no rows" in part else ";")

@@ -1,0 +1,124 @@
+"""Every command at a tiny scale, as it is installed."""
+
+import json
+import re
+import signal
+import time
+
+import numpy as np
+import pytest
+
+pytestmark = pytest.mark.xdist_group("cli")
+SMALL = ["--steps", "600", "--burn-in", "100", "--chains", "2", "--thin", "5"]
+
+
+def results(path):
+    return json.loads((path / "results.json").read_text())
+
+
+def ok(done):
+    assert done.returncode == 0, done.stderr
+    assert "Traceback" not in done.stdout + done.stderr
+    return done.stdout
+
+
+@pytest.fixture(scope="module")
+def star(shell, tmp_path_factory):
+    """The results of two samplers on the star."""
+    where = tmp_path_factory.mktemp("toy")
+    done = shell("toy", "star", "--compare", "sgld,sa-lm", *SMALL, "-o", "star", cwd=where)
+    return where / "star", ok(done)
+
+
+def test_toy_prints_estimates_beside_exact_values(star):
+    path, out = star
+    assert re.search(r"x2y2 +0\.00037091 .* ± ", out)
+    for row in ("mean step dt", "ESS of U", "wall time"):
+        assert row in out
+    assert str(path / "report.html") in out
+    assert (path / "report.html").read_text().startswith("<!")
+    found = results(path)["samplers"]
+    assert set(found) == {"sgld", "sa-lm"}
+    assert found["sgld"]["mean_step"] == pytest.approx(4e-4)
+
+
+def test_toy_is_repeated_by_its_settings(shell, star, tmp_path):
+    path, _ = star
+    ok(shell("toy", "--config", path / "settings.toml", "-o", "again", cwd=tmp_path))
+    first, again = (results(place)["samplers"] for place in (path, tmp_path / "again"))
+    assert {name: each["estimate"] for name, each in first.items()} == {
+        name: each["estimate"] for name, each in again.items()
+    }
+    assert (path / "settings.toml").read_text() == (tmp_path / "again/settings.toml").read_text()
+
+
+def test_diagnose_and_report_of_results(shell, star, tmp_path):
+    path, _ = star
+    out = ok(shell("diagnose", path))
+    assert "diverged chains" in out
+    assert "Stein discrepancy" in out
+    ok(shell("report", path, "--output", "page.html", cwd=tmp_path))
+    assert "sa-lm" in (tmp_path / "page.html").read_text()
+
+
+@pytest.fixture(scope="module")
+def digits(shell, tmp_path_factory):
+    """The results of a tiny network, two seeds."""
+    where = tmp_path_factory.mktemp("bnn")
+    small = ["--width", "5", "--depth", "1", "--epochs", "4", "--thin", "10", "--seeds", "2"]
+    return where / "runs" / "bnn-digits", ok(shell("bnn", "digits", *small, cwd=where))
+
+
+def test_bnn_prints_scores_over_seeds(digits):
+    path, out = digits
+    for word in ("NLL", "accuracy %", "ECE", "mean ± 95% interval", "Report:"):
+        assert word in out
+    found = results(path)
+    both = [found["scores"][f"seed-{seed}"]["NLL"] for seed in (0, 1)]
+    assert found["mean"]["NLL"] == pytest.approx(np.mean(both))
+    half = 12.706 * np.std(both, ddof=1) / np.sqrt(2)
+    assert found["half_interval_95"]["NLL"] == pytest.approx(half, rel=1e-3)
+    assert "Reliability diagram" in (path / "report.html").read_text()
+
+
+def test_resuming_what_is_finished_changes_nothing(shell, digits):
+    path, _ = digits
+    before = results(path)["scores"]
+    ok(shell("resume", path))
+    assert results(path)["scores"] == before
+
+
+def test_a_stopped_run_says_how_to_go_on(shell, tmp_path):
+    long = ["--steps", "4000000", "--chains", "16", "--thin", "1000"]
+    running = shell("toy", "star", *long, "-o", "long", cwd=tmp_path, start=True)
+    store = tmp_path / "long" / "runs" / "sa-sgld"
+    deadline = time.monotonic() + 120
+    while not (store / "run.json").exists() and time.monotonic() < deadline:
+        time.sleep(0.1)
+    time.sleep(1.0)
+    running.send_signal(signal.SIGINT)
+    out, err = running.communicate(timeout=120)
+    assert running.returncode == 130, (out, err)
+    assert "Traceback" not in err
+    assert err.endswith(f"sundman: stopped; go on with: sundman resume {tmp_path / 'long'}\n")
+    out = ok(shell("resume", tmp_path / "long"))
+    assert "virial" in out
+    assert json.loads((store / "progress.json").read_text())["draws"] == 3980
+
+
+@pytest.mark.slow
+def test_reproduce(shell, tmp_path):
+    out = ok(shell("reproduce", "fig-star", "--scale", "test", "-o", "paper", cwd=tmp_path))
+    assert "Report:" in out
+    assert (tmp_path / "paper" / "fig-star-test.html").is_file()
+
+
+def test_version(shell):
+    assert ok(shell("--version")).startswith("sundman ")
+
+
+@pytest.mark.slow
+def test_demo(shell, tmp_path):
+    out = ok(shell("demo", "--quick", "--output", "demo", cwd=tmp_path))
+    assert out.rstrip().endswith(str(tmp_path / "demo" / "report.html"))
+    assert (tmp_path / "demo" / "demo.png").read_bytes().startswith(b"\x89PNG")

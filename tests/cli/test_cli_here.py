@@ -1,0 +1,184 @@
+"""Commands in this process: what they decide, what they write, how they end."""
+
+import json
+
+import jax
+import numpy as np
+import pytest
+
+import sundman
+from sundman import experiments
+from sundman.cli import bnn_plan, demo_digits, demo_toys, samplers, toml, toy_run
+from sundman.cli.app import app
+from sundman.report import Verdict
+
+SMALL = ["--steps", "200", "--burn-in", "100", "--chains", "2", "--thin", "5"]
+
+
+@pytest.mark.parametrize("target", sundman.targets.names())
+def test_every_sampler_has_settings_for_every_target(target):
+    for name in samplers.RECIPES:
+        plan = toy_run.plan({}, {"target": target, "sampler": name}, {})
+        assert plan.samplers[name].temperature == plan.target.temperature
+
+
+def test_flags_win_over_the_file_and_the_file_over_defaults():
+    read = {"target": "star", "steps": 500, "burn_in": 10, "settings": {"sa-sgld": {"r": 0.3}}}
+    plan = toy_run.plan(read, {"steps": 700}, {"M": 8.0})
+    assert (plan.settings["steps"], plan.settings["burn_in"]) == (700, 10)
+    assert plan.settings["settings"]["sa-sgld"]["r"] == 0.3
+    assert plan.samplers["sa-sgld"].settings["M"] == 8.0
+    assert plan.samplers["sa-sgld"].settings["omega"] == 100.0
+
+
+def test_settings_survive_the_file(tmp_path):
+    settings = {"target": 'a "b" é', "steps": 5, "x": 1e-5, "on": True, "none": None}
+    settings |= {"compare": ["sgld", "lm"], "settings": {"sa-sgld": {"dtau": 0.1}, "r": 0.5}}
+    toml.write(tmp_path / "s.toml", "toy", settings)
+    del settings["none"]
+    assert toml.read(tmp_path / "s.toml", "toy", tuple(settings)) == settings
+
+
+@pytest.mark.filterwarnings("default")
+def test_all_chains_lost_is_exit_code_1(here):
+    code, _, err = here("toy", "star", "--sampler", "sgld", "--step", "1", *SMALL)
+    warning, failure = err.splitlines()
+    assert code == 1
+    assert warning.startswith("sundman: warning: 2 of 2 chains diverged")
+    assert failure == "sundman: all chains diverged; use a smaller step"
+
+
+def test_noisy_gradients_heat_the_chain(here):
+    code, out, _ = here("toy", "gaussian", "--noise-sigma", "3", "--sampler", "sgld", *SMALL)
+    assert code == 0
+    assert "virial" in out
+
+
+def test_own_table_of_numbers_is_a_regression(here, tmp_path):
+    rng = np.random.default_rng(0)
+    a, b = rng.normal(size=(2, 60))
+    lines = [f"{x},{y},{2 * x + 0.1 * y}" for x, y in zip(a, b, strict=True)]
+    (tmp_path / "t.csv").write_text("\n".join(["a,b,price", *lines]))
+    code, out, err = here(
+        "bnn", "--csv", "t.csv", "--target", "price", "--epochs", "60", "--width", "4", "-o", "r"
+    )
+    assert code == 0, err
+    assert "Regression, because the targets are not whole numbers" in out
+    assert "48 rows to train on, 12 held out" in out
+    scores = json.loads((tmp_path / "r/results.json").read_text())["scores"]["seed-0"]
+    assert set(scores) == {"RMSE", "NLL", "coverage of 90% intervals, %"}
+    assert "Coverage of intervals" in (tmp_path / "r/report.html").read_text()
+
+
+def test_own_names_are_classes(tmp_path):
+    x = np.random.default_rng(0).normal(3.0, 2.0, size=(60, 3))
+    np.save(tmp_path / "x.npy", x)
+    np.save(tmp_path / "y.npy", np.where(x[:, 0] > 3, "up", "down"))
+    plan = bnn_plan.plan({}, {"x": tmp_path / "x.npy", "y": tmp_path / "y.npy"}, {})
+    assert plan.data.classes == 2
+    assert "2 classes: down, up" in plan.decisions[0]
+    assert plan.data.train.x.mean(axis=0) == pytest.approx(0.0, abs=1e-5)
+    assert plan.data.train.x.std(axis=0) == pytest.approx(1.0, abs=1e-5)
+    assert plan.sizes == [3, 50, 50, 2]
+    assert plan.sampler.settings["dtau"] == pytest.approx(0.1 / 48)
+    assert plan.sampler.settings["omega"] == pytest.approx(48.0**2)
+
+
+@pytest.mark.parametrize("name", samplers.RECIPES)
+@pytest.mark.parametrize("task", ["classification", "regression"])
+def test_every_sampler_has_settings_for_networks(tmp_path, name, task):
+    np.save(tmp_path / "x.npy", np.arange(60.0).reshape(30, 2))
+    np.save(tmp_path / "y.npy", np.arange(30) % 2)
+    files = {"x": tmp_path / "x.npy", "y": tmp_path / "y.npy"}
+    plan = bnn_plan.plan({}, {**files, "task": task, "sampler": name}, {})
+    assert plan.name == name
+    step = plan.sampler.settings["dtau" if samplers.adaptive(name) else "h"]
+    assert 0 < step < 0.1
+
+
+def test_a_run_made_in_python_is_resumed_diagnosed_and_reported(here, tmp_path):
+    star = sundman.targets.star()
+    run = {"key": jax.random.key(0), "chains": 2, "steps": 100, "store": tmp_path / "run"}
+    sundman.sample(star, sundman.sgld(1e-4), **run)
+    for command in ("resume", "diagnose"):
+        code, out, err = here(command, "run")
+        assert code == 0, err
+        assert "diverged chains" in out
+    code, out, _ = here("report", "run", "-o", "page.html")
+    assert code == 0
+    assert (tmp_path / "page.html").stat().st_size > 1000
+    code, _, err = here("report", "run", "-o", "page.html")
+    assert code == 2
+    assert "--force" in err
+
+
+def test_the_demo_ends_with_the_path_of_its_report(here, tmp_path, monkeypatch):
+    star = sundman.targets.star()
+    sampler = sundman.sa_sgld(1e-3, alpha=0.5, m=0.1, M=10.0, r=0.5, omega=100.0)
+    draws = sundman.sample(star, sampler, key=jax.random.key(0), chains=2, steps=100)
+    runs = dict.fromkeys(("SGLD", "SA-SGLD", "LM", "SA-LM"), draws)
+    plan = bnn_plan.plan({}, {"name": "digits"}, {})
+    even = np.full((len(plan.data.test.y), 10), 0.1)
+    network = demo_digits.Network(plan, {"SA-SGLD ensemble": even}, draws)
+    monkeypatch.setattr(demo_toys, "compare", lambda target, *_: demo_toys.Toy(target, runs))
+    monkeypatch.setattr(demo_digits, "compare", lambda *_: network)
+    code, out, err = here("demo", "--output", "demo")
+    assert code == 0, err
+    assert "P(arm tips)" in out
+    assert "SA-SGLD ensemble" in out
+    assert out.rstrip().endswith(str(tmp_path / "demo/report.html"))
+    assert "Reliability diagram" in (tmp_path / "demo/report.html").read_text()
+
+
+def test_reproduce_prints_verdicts_and_writes_a_page(here, tmp_path, monkeypatch):
+    asked = {}
+
+    def run(name, **settings):
+        asked.update(settings, name=name)
+        verdict = Verdict("it holds", "1.0", "1.1", "0.2", "reproduces")
+        return experiments.Result("fig-star", "quick", 3, {"chains": 4}, {}, [verdict])
+
+    monkeypatch.setattr(experiments, "run", run)
+    code, out, err = here("reproduce", "fig-star", "--seed", "3", "-o", "paper")
+    assert code == 0, err
+    assert "reproduces: it holds (ours 1.1)" in out
+    assert (tmp_path / "paper/fig-star-quick.html").is_file()
+    assert (asked["name"], asked["scale"], asked["seed"]) == ("fig-star", "quick", 3)
+    assert asked["directory"] == tmp_path / "paper"
+
+
+def test_a_stopped_reproduction_says_how_to_go_on(here, tmp_path, monkeypatch):
+    def run(name, **settings):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(experiments, "run", run)
+    code, _, err = here("reproduce", "theory", "-o", "paper")
+    assert code == 130
+    again = f"sundman reproduce theory --scale quick --output {tmp_path / 'paper'}"
+    assert err == f"sundman: stopped; go on with: {again}\n"
+
+
+def test_cite(capsys):
+    from sundman.cli.main import run
+
+    assert run(["cite", "sa_sgld"]) == 0
+    out = capsys.readouterr().out
+    assert "2511.11666" in out
+    assert "Salmon" in out
+
+
+@pytest.mark.parametrize("command", [c.callback.__name__ for c in app.registered_commands])
+def test_help_of_every_command(capsys, command):
+    from sundman.cli.main import run
+
+    assert run([command, "--help"]) == 0
+    out = capsys.readouterr().out
+    assert f"Usage: sundman {command}" in out
+    assert "For example:" in out
+
+
+def test_help_without_a_command(capsys):
+    from sundman.cli.main import run
+
+    assert run([]) == 0
+    assert "demo" in capsys.readouterr().out

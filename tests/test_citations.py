@@ -1,0 +1,48 @@
+"""Every sampler knows what to cite."""
+
+import re
+
+import pytest
+
+import sundman
+from sundman import citations
+
+RECIPES = {
+    "sgld": (sundman.sgld(1e-3), "welling2011"),
+    "sa_sgld": (sundman.sa_sgld(1e-3, alpha=1.0, m=0.1, M=10.0, r=0.5), "rajpal2025"),
+    "lm": (sundman.lm(1e-3), "leimkuhler2013rational"),
+    "sghmc": (sundman.sghmc(1e-3), "chen2014"),
+    "baoab": (sundman.baoab(1e-3), "leimkuhler2013robust"),
+    "samadams": (sundman.samadams(1e-3), "leimkuhler2025"),
+    "sgnht": (sundman.sgnht(1e-3), "ding2014"),
+}
+
+
+@pytest.mark.parametrize("name", RECIPES)
+def test_a_sampler_and_its_name_cite_the_same(name):
+    sampler, paper = RECIPES[name]
+    assert sundman.cite(sampler) == sundman.cite(name) == sundman.cite(getattr(sundman, name))
+    assert paper in sundman.cite(name)
+    assert "salmon2011" in sundman.cite(name)
+    assert "@software{sundman" in sundman.cite(name)
+
+
+def test_everything_is_in_all():
+    every = sundman.cite()
+    for name in citations.names():
+        for entry in citations.entries(name):
+            assert entry in every
+
+
+def test_entries_are_balanced_and_their_keys_differ():
+    entries = citations.entries()
+    keys = [re.match(r"@\w+\{(\w+),", entry)[1] for entry in entries]
+    assert len(set(keys)) == len(keys)
+    for entry in entries:
+        assert entry.count("{") == entry.count("}")
+    assert f"version = {{{sundman.__version__}}}" in sundman.cite("sundman")
+
+
+def test_an_unknown_name_is_refused():
+    with pytest.raises(ValueError, match="must be one of"):
+        sundman.cite("adam")
