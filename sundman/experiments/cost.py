@@ -56,7 +56,7 @@ def measure(chains: dict[str, Chain], data: Dataset) -> Numbers:
 def stepping(sampler: sundman.Sampler, posterior: sundman.Posterior, batch: int) -> Run:
     """A compiled function that makes ``STEPS`` steps from a position, as the runner makes them."""
     estimator = gradients.minibatch(posterior, batch)
-    begin: Callable[..., SamplerState] = sampler.init
+    begin: Callable[..., Any] = sampler.init
 
     def steps(position: PyTree, data: PyTree) -> PyTree:
         def one(carry: tuple[PyTree, SamplerState], nothing: None) -> tuple[Any, None]:
