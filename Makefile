@@ -17,7 +17,7 @@ $(VENV)/.%-installed: $(BIN)/python pyproject.toml constraints.txt
 	touch $@
 
 demo: $(VENV)/.demo-installed
-	$(BIN)/python examples/demo.py
+	$(BIN)/sundman demo --output demo --force
 
 test: $(VENV)/.test-installed
 	$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup

@@ -52,7 +52,7 @@ def demo(
     (path / folder.FIGURE).write_bytes(png)
     page = path / folder.REPORT
     seconds = time.perf_counter() - began
-    write(demo_report.report(toys, network, png, seed, seconds), page)
-    for sentence in demo_report.TO_SEE:
-        screen.say(out, sentence)
+    summary = demo_report.to_see(network, quick)
+    write(demo_report.report(toys, network, png, summary, seed, seconds), page)
+    screen.say(out, summary)
     screen.say(out, f"{time.perf_counter() - began:.0f} s. Report: {page}")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 
 import jax
 import jax.numpy as jnp
@@ -26,9 +27,14 @@ class Network:
     found: Mapping[str, np.ndarray]
     draws: sundman.Draws
 
+    @cached_property
+    def scores(self) -> dict[str, Mapping[str, float]]:
+        """The scores of each on the test rows."""
+        return {name: bnn_run.scores(self.plan, each) for name, each in self.found.items()}
+
     def table(self) -> Table:
         """The scores of both."""
-        rows = {name: bnn_run.scores(self.plan, each) for name, each in self.found.items()}
+        rows = self.scores
         layers = "-".join(str(size) for size in self.plan.sizes)
         return Table(
             f"Digits, network {layers}, horseshoe prior: scores on {len(self.plan.data.test.y)} "

@@ -13,15 +13,25 @@ from sundman.cli.demo_toys import TITLES, Toy
 from sundman.report import Figure, Report, Section
 from sundman.report.figures import along
 
-TO_SEE = (
+_TO_SEE = (
     "To see: at one mean step SA-LM comes nearest to filling the star's arms; its step (colour) is "
-    "long in the open centre and short in the arms. On Müller-Brown the integrator alone does it.",
-    "The network's ensemble has the lower NLL of the two; whether it is better calibrated, see its "
-    "reliability diagram.",
+    "long in the open centre and short in the arms. On Müller-Brown the integrator alone does it."
 )
 
 
-def report(toys: Sequence[Toy], network: Network, png: bytes, seed: int, seconds: float) -> Report:
+def to_see(network: Network, quick: bool) -> str:
+    """What to look at, in words."""
+    if quick:
+        return "A try-out: these runs are too short to see anything in them."
+    single, ensemble = (network.scores[name] for name in network.found)
+    better = [key for key in ("NLL", "Brier") if ensemble[key] < single[key]]
+    told = f"lower {' and '.join(better)} than" if better else "no lower NLL than"
+    return f"{_TO_SEE} On the digits the ensemble has a {told} the single best fit."
+
+
+def report(
+    toys: Sequence[Toy], network: Network, png: bytes, summary: str, seed: int, seconds: float
+) -> Report:
     """Tables, the figure of the draws, and the network's reliability diagram."""
     drawn = Figure(
         "Draws over the exact contours.",
@@ -33,7 +43,7 @@ def report(toys: Sequence[Toy], network: Network, png: bytes, seed: int, seconds
     settings = {toy.target.name: _settings(toy) for toy in toys}
     return Report(
         title="sundman: the demo",
-        summary=" ".join(TO_SEE),
+        summary=summary,
         command=f"sundman demo --seed {seed}",
         settings={**settings, "digits": network.plan.settings},
         made=made.facts(seed, seconds),

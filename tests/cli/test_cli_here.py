@@ -119,7 +119,7 @@ def test_the_demo_ends_with_the_path_of_its_report(here, tmp_path, monkeypatch):
     runs = dict.fromkeys(("SGLD", "SA-SGLD", "LM", "SA-LM"), draws)
     plan = bnn_plan.plan({}, {"name": "digits"}, {})
     even = np.full((len(plan.data.test.y), 10), 0.1)
-    network = demo_digits.Network(plan, {"SA-SGLD ensemble": even}, draws)
+    network = demo_digits.Network(plan, {"MAP": even, "SA-SGLD ensemble": even}, draws)
     monkeypatch.setattr(demo_toys, "compare", lambda target, *_: demo_toys.Toy(target, runs))
     monkeypatch.setattr(demo_digits, "compare", lambda *_: network)
     code, out, err = here("demo", "--output", "demo")
