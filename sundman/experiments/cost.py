@@ -25,15 +25,13 @@ from sundman.samplers import SamplerState
 
 PyTree = Any
 Run = Callable[[PyTree], PyTree]
-STEPS, TURNS = 100, 10
+STEPS, TURNS = 100, 30
 
 
 def measure(chains: dict[str, Chain], data: Dataset) -> Numbers:
     """Milliseconds of a step of each chain, turn by turn."""
     first = next(iter(chains.values()))
-    posterior = sundman.Posterior(
-        models.mlp_apply, prior=network.prior_rules(first), data=tuple(data.train)
-    )
+    posterior = network.posterior_of(first.prior, first.scales, data)
     sizes = [data.test.x.shape[1], first.width, first.width, data.classes or 10]
     start = posterior.position(models.mlp_init(jax.random.key(0), sizes))
     batch = min(network.BATCH, posterior.size // 10)

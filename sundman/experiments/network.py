@@ -31,6 +31,7 @@ from sundman.experiments.units import Bench, Numbers
 BATCH = 100
 CLOCK: dict[str, Any] = {"alpha": 1000.0, "m": 0.5, "M": 2.0}
 _DIGITS = "digits"
+Scales = tuple[tuple[str, float], ...]
 
 
 @dataclass(frozen=True)
@@ -60,7 +61,7 @@ class Chain:
     seed: int
     data: str
     skip: int = 0
-    scales: tuple[tuple[str, float], ...] = ()
+    scales: Scales = ()
 
 
 @cache
@@ -76,16 +77,30 @@ def name_of(data: str | Path | None) -> str:
     return _DIGITS if str(data) == _DIGITS else "mnist"
 
 
-def prior_rules(chain: Chain) -> priors.Rules:
+def prior_rules(prior: str, scales: Scales = ()) -> priors.Rules:
     """The prior of kernels and biases; the horseshoe as in the code behind the paper's table."""
-    if chain.prior == "gaussian":
+    if prior == "gaussian":
         return {"kernel": priors.gaussian(1.41, fan_in="leading"), "bias": priors.gaussian(1.0)}
-    if chain.prior == "fixed":
-        return {path: priors.gaussian(scale) for path, scale in chain.scales}
+    if prior == "fixed":
+        return {path: priors.gaussian(scale) for path, scale in scales}
     return {
         "kernel": priors.horseshoe(1.41, fan_in="leading", jacobian=False),
         "bias": priors.horseshoe(1.0, jacobian=False),
     }
+
+
+@cache
+def posterior_of(prior: str, scales: Scales, data: Dataset) -> sundman.Posterior:
+    """The posterior of a prior; chains share it, and with it one copy of the data."""
+    return sundman.Posterior(
+        models.mlp_apply, prior=prior_rules(prior, scales), data=tuple(data.train)
+    )
+
+
+@cache
+def on_device(data: Dataset) -> tuple[jax.Array, np.ndarray]:
+    """The test points, and their labels."""
+    return jnp.asarray(data.test.x), data.test.y
 
 
 def sampler_of(chain: Chain, posterior: sundman.Posterior) -> sundman.Sampler:
@@ -109,10 +124,7 @@ def run(bench: Bench, name: str, chain: Chain, data: str | Path | None) -> Numbe
 
 def sample_and_score(chain: Chain, data: Dataset, store: Path, console: Any = None) -> Numbers:
     """Run the chain, or the rest of it, in ``store``; then score its ensemble."""
-    posterior = sundman.Posterior(
-        models.mlp_apply, prior=prior_rules(chain), data=tuple(data.train)
-    )
-    x_test, y_test = jnp.asarray(data.test.x), data.test.y
+    posterior, x_test, y_test = posterior_of(chain.prior, chain.scales, data), *on_device(data)
     batch = min(BATCH, posterior.size // 10)
     per_epoch = math.ceil(posterior.size / batch)
     start, noise = jax.random.split(jax.random.key(chain.seed))

@@ -19,6 +19,8 @@ class NetworkBudget:
       burn_in: epochs before the first draw.
       thin: steps between draws.
       seeds: chains of each row.
+      keep_all: whether the draws of the burn-in are made too, and then left out; one loop less to
+        compile, which takes most of a short run.
     """
 
     width: int
@@ -26,6 +28,7 @@ class NetworkBudget:
     burn_in: int
     thin: int
     seeds: int
+    keep_all: bool = False
 
 
 @dataclass(frozen=True)
@@ -72,7 +75,7 @@ SCALES = {
     "quick": Scale(
         toy=ToyBudget(chains=64, steps=200_000, burn_in=10_000, thin=20),
         sweep=3,
-        table=NetworkBudget(width=50, epochs=6, burn_in=3, thin=50, seeds=2),
+        table=NetworkBudget(width=50, epochs=6, burn_in=3, thin=50, seeds=2, keep_all=True),
         robustness=NetworkBudget(width=50, epochs=4, burn_in=2, thin=50, seeds=1),
         steps=(0.1, 0.3, 0.5, 0.8),
         path=500_000,

@@ -85,7 +85,7 @@ def comparison(rows: Rows, prior: str, kind: str, budget: NetworkBudget, scale: 
     )
     return Verdict(
         claim=f"Under the {prior} prior SA-SGLD is {'better than' if better else 'equal to'} "
-        f"SGLD {step}",
+        f"SGLD {step}{'' if kind == 'matched' else ' (our comparison)'}",
         paper=" / ".join(f"{published[m]:+.3g}" for m in _METRICS)
         + (" (SGLD's step is not given)" if kind == "matched" else " (no best step compared)"),
         ours=" / ".join(found[m].text(sign=True) for m in _METRICS),

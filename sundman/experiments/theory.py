@@ -49,7 +49,7 @@ def series(task: Task, name: str, dtau: float, seed: int, **settings: Any) -> li
             f"theory/{name}-{k}",
             Toy("quartic", dtau / 2**k, budget, seed=task.seed + seed + k, **settings),
         )
-        for k in range(max(2, min(3, task.scale.sweep)))
+        for k in range(task.scale.sweep)
     ]
 
 

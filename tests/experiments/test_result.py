@@ -1,5 +1,7 @@
 """Results: JSON and back, files, report, page."""
 
+from pathlib import Path
+
 import pytest
 
 from sundman.experiments import page
@@ -59,3 +61,9 @@ def test_page_takes_the_largest_scale_that_tested(tmp_path):
     assert "a\\|b" in text
     with pytest.raises(KeyError):
         page.section("unknown", found["theory"])
+
+
+def test_the_page_is_that_of_the_results():
+    root = Path(__file__).parents[2]
+    written = (root / "docs/reproduction.md").read_text()
+    assert written == page.page(page.load(root / "results")), "run sundman.experiments.page"
