@@ -103,7 +103,7 @@ def against_step(
 ) -> Figure:
     """|bias| against the step on logarithmic axes, bars of two standard errors."""
     with drawing.style():
-        canvas, ax = plt.subplots(figsize=(5.6, 3.6))
+        canvas, ax = plt.subplots(figsize=(7.8, 3.4))
         for marker, (name, points) in zip("osD^vPX*<>", curves.items(), strict=False):
             x = np.array([h for h, _ in points])
             y = np.abs([b.value for _, b in points])
@@ -113,7 +113,7 @@ def against_step(
                 label += f": slope {slopes[name].value:.2f} ± {slopes[name].error:.2f}"
             ax.errorbar(x, y, bars, marker=marker, markersize=4, capsize=2, label=label)
         ax.set(xscale="log", yscale="log", xlabel=xlabel, ylabel=ylabel)
-        ax.legend(fontsize=7)
+        ax.legend(fontsize=7, loc="upper left", bbox_to_anchor=(1.01, 1.0))
         return picture(canvas, title, alt, "Bars: two standard errors.")
 
 
@@ -127,7 +127,7 @@ def lines(
     styles: Mapping[str, Mapping[str, Any]] | None = None,
     **axes: Any,
 ) -> Figure:
-    """Curves, one for each name; names that begin with "_" are not in the legend."""
+    """Curves, one for each name."""
     with drawing.style():
         canvas, ax = plt.subplots(figsize=(5.6, 3.6))
         for name, (x, y) in curves.items():

@@ -12,8 +12,6 @@ The chain keeps the class probabilities at the test points, not its positions.
 from __future__ import annotations
 
 import math
-import warnings
-from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from functools import cache
 from pathlib import Path
@@ -24,8 +22,10 @@ import jax.numpy as jnp
 import numpy as np
 
 import sundman
-from sundman import metrics, models, priors
+from sundman import models, priors
 from sundman.data.base import Dataset
+from sundman.experiments import quiet
+from sundman.experiments.scoring import ensemble, final_scales, lost, steps_taken
 from sundman.experiments.units import Bench, Numbers
 
 BATCH = 100
@@ -129,14 +129,14 @@ def sample_and_score(chain: Chain, data: Dataset, store: Path, console: Any = No
     per_epoch = math.ceil(posterior.size / batch)
     start, noise = jax.random.split(jax.random.key(chain.seed))
     sizes = [x_test.shape[1], chain.width, chain.width, data.classes or 10]
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", sundman.DivergenceWarning)
-        draws = sundman.sample(
+    burn_in = per_epoch * chain.burn_in
+    try:
+        draws = quiet.sample(
             posterior,
             sampler_of(chain, posterior),
             init=models.mlp_init(start, sizes),
             key=noise,
-            burn_in=per_epoch * chain.burn_in,
+            burn_in=burn_in,
             steps=per_epoch * (chain.epochs - chain.burn_in),
             thin=chain.thin,
             batch_size=batch,
@@ -146,6 +146,10 @@ def sample_and_score(chain: Chain, data: Dataset, store: Path, console: Any = No
             store=store,
             resume=True,
         )
+    except ValueError as error:
+        if "diverged in the burn-in" not in str(error):
+            raise
+        return {**lost(burn_in), "steps_per_epoch": per_epoch}
     skipped = round(len(draws) * chain.skip / (chain.epochs - chain.burn_in))
     return {
         **ensemble(draws, y_test, skipped),
@@ -154,75 +158,4 @@ def sample_and_score(chain: Chain, data: Dataset, store: Path, console: Any = No
         "steps_per_epoch": per_epoch,
         "seconds": draws.settings["seconds"],
         "ms_per_step": 1e3 * draws.settings["seconds"] / max(1, draws.settings["steps"]),
-    }
-
-
-def scores(probabilities: np.ndarray, labels: np.ndarray) -> Numbers:
-    """NLL, accuracy, ECE with 15 and 30 bins, Brier."""
-    return {
-        "nll": metrics.nll(probabilities, labels),
-        "accuracy": metrics.accuracy(probabilities, labels),
-        "ece15": metrics.ece(probabilities, labels, bins=15),
-        "ece30": metrics.ece(probabilities, labels, bins=30),
-        "brier": metrics.brier(probabilities, labels),
-    }
-
-
-def ensemble(draws: sundman.Draws, labels: np.ndarray, skipped: int) -> Numbers:
-    """Scores of the ensemble, weighted by dt and not, and the log-probability curves.
-
-    The curves are of all draws; the scores leave the first ``skipped`` out. A diverged chain's
-    draws have weight 0 and count in neither.
-    """
-    weight = np.asarray(draws.weight[0], np.float64)
-    used = np.where(np.arange(len(weight)) < skipped, 0.0, weight)
-    weights = {"weighted": used, "unweighted": (used > 0).astype(np.float64)}
-    sums, log_prob = dict.fromkeys(weights, np.zeros(())), []
-    for part, block in draws.blocks():
-        probabilities = np.asarray(block[0], np.float64)
-        good = weight[part] > 0
-        for kind, w in weights.items():
-            piece = np.where(good[:, None, None], probabilities, 0.0)
-            sums[kind] = sums[kind] + np.tensordot(w[part], piece, 1)
-        with np.errstate(divide="ignore"):
-            own = np.log(probabilities[:, np.arange(len(labels)), labels])
-        log_prob.append(np.where(good[:, None], own, 0.0))
-    each = np.concatenate(log_prob)
-    found: Numbers = {"draws": len(weight), "used": int(np.count_nonzero(used))}
-    found["member"] = [
-        _finite(row.mean()) if w > 0 else None for row, w in zip(each, weight, strict=True)
-    ]
-    for kind, w in weights.items():
-        found[kind] = scores(sums[kind] / w.sum(), labels) if w.sum() > 0 else None
-        every = weight if kind == "weighted" else (weight > 0).astype(np.float64)
-        shown = every[skipped:]
-        curve = metrics.log_probability_curve(each[skipped:], shown) if shown.sum() > 0 else []
-        found[f"curve_{kind}"] = [_finite(value) for value in curve]
-    return found
-
-
-def _finite(value: float) -> float | None:
-    return round(float(value), 7) if math.isfinite(value) else None
-
-
-def steps_taken(draws: sundman.Draws, posterior: sundman.Posterior, skipped: int) -> Numbers:
-    """Mean and range of the step, in learning-rate units, and where the chain diverged."""
-    good = draws.weight[0] > 0
-    kept = good & (np.arange(len(good)) >= skipped)
-    dt = np.asarray(draws.stats["dt"][0], np.float64)[kept if kept.any() else good]
-    h = posterior.learning_rate(1.0) * dt if dt.size else np.array([math.nan])
-    step = int(draws.settings["diverged_step"][0])
-    return {
-        "mean_step": _finite(h.mean()),
-        "step_range": [_finite(h.min()), _finite(h.max())],
-        "diverged_step": step if step >= 0 else None,
-    }
-
-
-def final_scales(draws: sundman.Draws) -> Mapping[str, float]:
-    """The horseshoe's scale factor softplus(p) of each array at the end of the chain."""
-    hyper = getattr(draws.last, "hyper", {})
-    return {
-        path.removeprefix("prior/"): float(jax.nn.softplus(jnp.asarray(leaf["p"][0])))
-        for path, leaf in hyper.items()
     }

@@ -34,7 +34,7 @@ class Result:
       verdicts: the paper's claims, one by one.
       figures: pictures.
       tables: the numbers in rows.
-      wall_seconds: how long it took, units that were there already not counted.
+      wall_seconds: how long it took, in one go or in several.
       version: of sundman.
       date: when it was made.
       command: what makes it again.

@@ -109,6 +109,7 @@ def run(
 
 def _one(name: str, task: Task) -> Result:
     began = time.perf_counter()
+    task = replace(task, bench=replace(task.bench, before={}))
     module = importlib.import_module(f"sundman.experiments.{_MODULES[name]}")
     found: Findings = module.examine(task)
     scale = task.bench.scale
@@ -122,7 +123,7 @@ def _one(name: str, task: Task) -> Result:
         verdicts=tuple(found.verdicts),
         figures=tuple(found.figures),
         tables=tuple(found.tables),
-        wall_seconds=time.perf_counter() - began,
+        wall_seconds=time.perf_counter() - began + sum(task.bench.before.values()),
         version=sundman.__version__,
         date=datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
         command=f"python -m sundman.experiments {name} --scale {scale}{options}",

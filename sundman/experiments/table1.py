@@ -9,7 +9,7 @@ unweighted, as the table was made.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 
 from sundman.experiments import cost, network
@@ -72,7 +72,7 @@ def rows_done(task: Task) -> dict[str, dict[int, Numbers]]:
             if row not in ROWS:
                 raise ValueError(f"the rows are {', '.join(ROWS)}; got {row!r}")
             row_unit(task, task.bench, row, seed)
-    reading = Bench(task.bench.directory, task.bench.scale, make=False)
+    reading = replace(task.bench, make=False)
     seeds = sorted({*seeds_of(task), *(task.seeds or ())})
     found = {row: {seed: row_unit(task, reading, row, seed) for seed in seeds} for row in ROWS}
     return {

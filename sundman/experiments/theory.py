@@ -11,20 +11,16 @@ Clock: psi ``paper``, m = .1, M = 10, r = .5, g = |G|^2; alpha = 5 where it has 
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import asdict, replace
 from typing import Any
 
-import jax
 import numpy as np
 
-import sundman
-from sundman import targets
 from sundman.experiments import theory_verdicts, toys
-from sundman.experiments.decreasing import decreasing_sa_sgld
+from sundman.experiments.convergence import OFFSET, POWER, convergence, rate_of
 from sundman.experiments.figures import Figure, against_step, lines
 from sundman.experiments.fits import limit, log_slope
-from sundman.experiments.measured import Measured, over_seeds
+from sundman.experiments.measured import Measured
 from sundman.experiments.moment import moment_condition
 from sundman.experiments.run import Findings, Task
 from sundman.experiments.toys import Toy, bias
@@ -35,8 +31,15 @@ PSI: dict[str, Any] = {"m": 0.1, "M": 10.0, "r": 0.5, "psi": "paper"}
 MEMORY = {**PSI, "alpha": 5.0}
 FORGETFUL = {**PSI, "alpha": 1e4, "omega": 1e-4}  # rho = 0: zeta_{n+1} = g_n
 ORDER_DTAU, NOISE_DTAU, SIGMA = 0.02, 0.0125, 2.0
-POWER, OFFSET, GROUPS = 1.0 / 3.0, 1000.0, 8
 BOUNDS = {"star": (0.1, 10.0), "networks": (0.5, 2.0)}
+LABELS = {
+    "order": "memory, leaving weights",
+    "arriving": "memory, arriving weights",
+    "unweighted": "memory, unweighted",
+    "memoryless": "noise 2, memoryless",
+    "lagged": "noise 2, memoryless, lagged",
+    "memory": "noise 2, memory",
+}
 NOISE_TO_DRIFT = (0.0, 0.001, 0.01, 0.1, 1.0)
 
 
@@ -51,52 +54,6 @@ def series(task: Task, name: str, dtau: float, seed: int, **settings: Any) -> li
         )
         for k in range(task.scale.sweep)
     ]
-
-
-def convergence(task: Task) -> Numbers:
-    """Root mean square error of the running weighted mean over independent paths."""
-    settings = {"dtau": 0.04, "power": POWER, "offset": OFFSET, **MEMORY}
-    length, chains = task.scale.path, task.scale.toy.chains
-    thin = max(1, length // 20_000)
-
-    def work() -> Numbers:
-        target = targets.quartic()
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", sundman.DivergenceWarning)
-            draws = sundman.sample(
-                target,
-                decreasing_sa_sgld(**settings),
-                key=jax.random.key(task.seed + 50),
-                chains=chains,
-                steps=length,
-                thin=thin,
-                stats=("time",),
-                progress=False,
-            )
-        x2 = np.asarray(draws.position, np.float64)[..., 0] ** 2
-        weight = np.asarray(draws.weight, np.float64)
-        running = np.cumsum(weight * x2, axis=1) / np.cumsum(weight, axis=1)
-        at = np.unique(np.geomspace(len(draws) // 64, len(draws) - 1, 12).astype(int))
-        squares = (running[:, at] - target.truth["x2"]) ** 2
-        rms = np.sqrt(squares.mean(axis=0))
-        return {
-            "steps": (thin * (at + 1)).tolist(),
-            "time": np.asarray(draws.stats["time"], np.float64)[:, at].mean(axis=0).tolist(),
-            "rms": rms.tolist(),
-            "one path": np.abs(running[0, at] - target.truth["x2"]).tolist(),
-            "groups": np.sqrt([g.mean(axis=0) for g in np.array_split(squares, GROUPS)]).tolist(),
-        }
-
-    about = {**settings, "steps": length, "chains": chains, "thin": thin, "seed": task.seed}
-    numbers = task.bench.unit("theory/convergence", about, work)
-    assert numbers is not None
-    return numbers
-
-
-def rate_of(path: Numbers) -> Measured:
-    """The exponent of the error against physical time: mean and error over groups of paths."""
-    time = np.log(path["time"])
-    return over_seeds([float(np.polyfit(time, np.log(rms), 1)[0]) for rms in path["groups"]])
 
 
 def moments() -> list[Numbers]:
@@ -132,7 +89,7 @@ def examine(task: Task) -> Findings:
         name: {"slope": log_slope(*columns(points)), "limit": limit(*columns(points))}
         for name, points in curves.items()
     }
-    path = convergence(task)
+    path = convergence(task, MEMORY)
     rate = rate_of(path)
     conditions = moments()
     lost = sum(unit["lost"] for unit in runs["memoryless"])
@@ -176,7 +133,7 @@ def table_of(curves: dict[str, Any], fits: dict[str, dict[str, Measured]]) -> Ta
         cells = [f"{100 * b.value:+.2f} ± {100 * b.error:.2f} (dt {h:.3g})" for h, b in points]
         rows.append(
             [
-                name,
+                LABELS[name],
                 "; ".join(cells),
                 f"{slope.value:.2f} ± {slope.error:.2f}",
                 f"{100 * end.value:+.2f} ± {100 * end.error:.2f}",
@@ -194,10 +151,10 @@ def figures_of(
     guide = path["rms"][0] * (steps / steps[0]) ** (-(1 - POWER) / 2)
     return [
         against_step(
-            curves,
+            {LABELS[name]: points for name, points in curves.items()},
             "Quartic: bias of E[x²] against the step",
             "Weighted biases fall with slope one; memoryless with noise and unweighted stay",
-            slopes={name: both["slope"] for name, both in fits.items()},
+            slopes={LABELS[name]: both["slope"] for name, both in fits.items()},
         ),
         lines(
             {

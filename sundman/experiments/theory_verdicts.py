@@ -52,8 +52,8 @@ def both_weights(fits: Fits, scale: str) -> Verdict:
         f"{leaving.text(percent=True, sign=True)} (dt_k+1)",
         f"{100 * arriving.error:.2g}%, {100 * leaving.error:.2g}%",
         outcome,
-        "Reproduces if both limits are within 2 standard errors of 0, partly within 1% more (the same "
-        f"paths, so they err together). Scale {scale}.",
+        "Reproduces if both limits are within 2 standard errors of 0, partly within 1% more; they "
+        f"are of the same paths, so they err together. Scale {scale}.",
     )
 
 

@@ -6,7 +6,6 @@ bias = (found - exact) / |exact|
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
@@ -17,6 +16,7 @@ import numpy as np
 
 import sundman
 from sundman import estimate, gradients, targets
+from sundman.experiments import quiet
 from sundman.experiments.measured import Measured
 from sundman.experiments.scales import ToyBudget
 from sundman.experiments.units import Bench, Numbers
@@ -77,23 +77,21 @@ def sample(toy: Toy, **options: Any) -> sundman.Draws:
         assert target.exact is not None
         init = target.exact(first, budget.chains)
     noisy = gradients.noisy(target.potential, toy.sigma) if toy.sigma else target
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", sundman.DivergenceWarning)
-        return sundman.sample(
-            noisy,
-            sampler_of(toy),
-            key=second,
-            init=init,
-            per_chain=toy.start == "exact",
-            chains=budget.chains,
-            steps=budget.steps,
-            burn_in=budget.burn_in,
-            thin=budget.thin,
-            weighting=toy.weighting,
-            stats=(),
-            progress=False,
-            **options,
-        )
+    return quiet.sample(
+        noisy,
+        sampler_of(toy),
+        key=second,
+        init=init,
+        per_chain=toy.start == "exact",
+        chains=budget.chains,
+        steps=budget.steps,
+        burn_in=budget.burn_in,
+        thin=budget.thin,
+        weighting=toy.weighting,
+        stats=(),
+        progress=False,
+        **options,
+    )
 
 
 def run(bench: Bench, name: str, toy: Toy, *, keep: bool = False) -> Numbers:

@@ -9,8 +9,9 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -62,12 +63,14 @@ class Bench:
       scale: the scale's name.
       console: told of each unit that is done, if there is one.
       make: whether to do units that are missing; else only read those that are there.
+      before: seconds that the units took which were there already, by name.
     """
 
     directory: Path
     scale: str
     console: Console | None = None
     make: bool = True
+    before: dict[str, float] = field(default_factory=dict)
 
     def path(self, name: str) -> Path:
         """The file of a unit."""
@@ -86,7 +89,10 @@ class Bench:
             written = json.loads(path.read_text())
         except json.JSONDecodeError:
             return None
-        return written["numbers"] if written.get("settings") == plain(settings) else None
+        if written.get("settings") != plain(settings):
+            return None
+        self.before.setdefault(name, written.get("seconds", 0.0))
+        return written["numbers"]
 
     def unit(
         self, name: str, settings: Mapping[str, Any], work: Callable[[], Numbers]
@@ -97,7 +103,12 @@ class Bench:
             return numbers
         if self.console is not None:
             self.console.print(f"{self.scale} {name} ...")
+        began = time.perf_counter()
         numbers = plain(work())
-        content = {"name": name, "settings": plain(settings), "numbers": numbers}
+        seconds = round(time.perf_counter() - began, 2)
+        self.before[name] = 0.0  # it counts in the time of this run
+        content = {
+            "name": name, "seconds": seconds, "settings": plain(settings), "numbers": numbers,
+        }  # fmt: skip
         write_text(self.path(name), json.dumps(content, indent=1) + "\n")
         return numbers
