@@ -29,6 +29,7 @@ def judge(
     return [
         sgld_diverges(sgld, budget, about),
         adaptive_survives(sgld, adaptive, budget, about),
+        mean_step(adaptive, budget, about),
         scales_are_the_limit(sgld, frozen, about),
     ]
 
@@ -80,6 +81,25 @@ def adaptive_survives(sgld: Units, adaptive: Units, budget: NetworkBudget, about
         outcome,
         "Reproduces if all run on, partly if some do; not tested at a width where SGLD does not "
         f"diverge either. {about}",
+    )
+
+
+def mean_step(adaptive: Units, budget: NetworkBudget, about: str) -> Verdict:
+    """The published mean step tells which reading of the settings is meant."""
+    unit = adaptive.get(0.5)
+    found = None if unit is None else unit["mean_step"]
+    outcome: Outcome = "not tested"
+    if found is not None and budget.width >= WIDTH:
+        off = abs(found / 0.5 - 1)
+        outcome = "reproduces" if off < 0.1 else "partly" if off < 0.4 else "does not reproduce"
+    return Verdict(
+        "Robustness: SA-SGLD with dtau = .35 and r = .5 has a mean step of .5",
+        "0.5",
+        "not run" if found is None else f"{found:.3f}",
+        "none, one seed",
+        outcome,
+        "In learning-rate units, second part of the chain. Reproduces within 10%, partly within "
+        f"40%; not tested below width 1200. {about}",
     )
 
 

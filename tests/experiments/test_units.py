@@ -2,6 +2,7 @@
 
 import json
 import math
+import time
 
 import pytest
 
@@ -21,6 +22,15 @@ def test_a_unit_is_done_once(tmp_path):
     assert len(calls) == 1
     bench.unit("star/a", {"h": 0.2}, work)  # other settings: done again
     assert len(calls) == 2
+
+
+def test_the_time_of_a_unit_is_remembered(tmp_path):
+    bench = Bench(tmp_path, "test")
+    bench.unit("a", {}, lambda: time.sleep(0.05) or {})
+    assert bench.before == {"a": 0.0}
+    later = Bench(tmp_path, "test")
+    later.unit("a", {}, dict)
+    assert later.before["a"] >= 0.05
 
 
 def test_an_interrupted_unit_leaves_nothing(tmp_path):
