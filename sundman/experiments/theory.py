@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from sundman.experiments import theory_verdicts, toys
+from sundman.experiments import blockwise, theory_verdicts, toys
 from sundman.experiments.convergence import OFFSET, POWER, convergence, rate_of
 from sundman.experiments.figures import Figure, against_step, lines
 from sundman.experiments.fits import limit, log_slope
@@ -91,7 +91,7 @@ def examine(task: Task) -> Findings:
     }
     path = convergence(task, MEMORY)
     rate = rate_of(path)
-    conditions = moments()
+    conditions, (blocks, keeps_target) = moments(), blockwise.examine(task)
     lost = sum(unit["lost"] for unit in runs["memoryless"])
     return Findings(
         settings={
@@ -108,8 +108,12 @@ def examine(task: Task) -> Findings:
             "fits": {n: {k: asdict(v) for k, v in both.items()} for n, both in fits.items()},
             "convergence": {**path, "slope against time": asdict(rate)},
             "moment condition": conditions,
+            "one zeta or many": blocks,
         },
-        verdicts=theory_verdicts.judge(fits, rate, conditions, lost, task.bench.scale),
+        verdicts=[
+            *theory_verdicts.judge(fits, rate, conditions, lost, task.bench.scale),
+            keeps_target,
+        ],
         tables=[table_of(curves, fits)],
         figures=figures_of(curves, fits, path),
     )
