@@ -103,7 +103,8 @@ class Minibatch:
             return data
         choose = random_rows if self.replace else epoch_rows
         rows, mask = choose(stream, self.posterior.size, self.batch_size)
-        return Batch(*take_rows((data.x, data.y), rows), mask)
+        x, y = take_rows((data.x, data.y), rows)
+        return Batch(x, y, mask)
 
     def __call__(self, stream: Stream, position: PyTree, data: Batch) -> tuple[Array, PyTree]:
         """(U, G) estimated on this step's rows."""
