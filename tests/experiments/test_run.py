@@ -11,7 +11,7 @@ from sundman.experiments.units import Bench
 
 pytest.importorskip("sklearn")
 pytest.importorskip("matplotlib")
-ROWS = ["horseshoe/sa-sgld"]
+ROWS = ["gaussian/sa-sgld"]
 table = functools.partial(run, "table1", scale="test", data="digits", rows=ROWS)
 
 
@@ -28,7 +28,7 @@ def test_table_is_deterministic_and_goes_on(tmp_path, monkeypatch):
     assert fresh.numbers == first.numbers
 
     # a run killed after its chain was done, before it was scored
-    (tmp_path / "a/units/test/table1/horseshoe-sa-sgld-0.json").unlink()
+    (tmp_path / "a/units/test/table1/gaussian-sa-sgld-0.json").unlink()
     assert table(directory=tmp_path / "a", seeds=[0]).numbers == first.numbers
 
     def never(*arguments):
@@ -45,7 +45,7 @@ def test_table_is_deterministic_and_goes_on(tmp_path, monkeypatch):
     curves = run(
         "fig-logprob", scale="test", data="digits", directory=tmp_path / "a", rows=ROWS, seeds=[0]
     )
-    assert len(curves.numbers["horseshoe/sa-sgld"]["0"]) == 6
+    assert len(curves.numbers["gaussian/sa-sgld"]["0"]) == 6
     assert curves.figures[0].png.startswith(b"\x89PNG")
 
 
