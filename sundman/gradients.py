@@ -41,6 +41,11 @@ class GradientEstimator(Protocol):
         ...
 
 
+def has_parts(gradient: GradientEstimator) -> bool:
+    """Whether a part of U is cheaper than the whole."""
+    return isinstance(gradient, (Minibatch, Streamed)) and gradient.posterior.is_sum
+
+
 def in_parts(
     gradient: GradientEstimator, stream: Stream, position: PyTree, data: PyTree
 ) -> tuple[Array, Array, PyTree]:
@@ -48,7 +53,8 @@ def in_parts(
 
     G has leaves of :class:`sundman.split.Split` where the native kernels are used.
     """
-    if isinstance(gradient, (Minibatch, Streamed)) and gradient.posterior.is_sum:
+    if has_parts(gradient):
+        assert isinstance(gradient, (Minibatch, Streamed))
         return _of_posterior(gradient.posterior, position, gradient.batch(stream, data))
     value, grads = gradient(stream, position, data)
     return value, value, grads

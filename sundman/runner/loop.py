@@ -12,7 +12,7 @@ import optax
 from jax import Array, lax
 
 from sundman import native
-from sundman.gradients import GradientEstimator, in_parts
+from sundman.gradients import GradientEstimator, has_parts, in_parts
 from sundman.noise import Stream
 from sundman.runner import health, online
 from sundman.runner.turns import each_chain, in_turn, joined, takes_turns
@@ -100,13 +100,14 @@ def advance(
 ) -> tuple[Chain, health.Health]:
     """Move every chain by ``steps`` steps and keep nothing; ``streamed``: a batch for each.
 
-    ``low`` is the lowest potential of each chain so far. The whole potential is looked at every
-    32 steps, since the prior's part of it is a pass over the parameters.
+    ``low`` is the lowest potential of each chain so far. A posterior's whole potential is looked
+    at every 32 steps, since the prior's part of it is a pass over the parameters.
     """
     if takes_turns(chains.position):
         one_of = partial(advance, steps=steps, data=data, plan=plan, streamed=streamed)
         return joined(in_turn(one_of, chains, low))
     scale = health.rise_scale(chains.position, plan.sampler.temperature)
+    every = _EXAMINED if has_parts(plan.gradient) else 1
 
     def given(index: Array) -> PyTree:
         if not streamed:
@@ -126,15 +127,17 @@ def advance(
         return chain, low, worst, good + (worst < health.RUNAWAY)
 
     def some(number: Array, carry: tuple) -> tuple:
-        first = number * jnp.uint32(_EXAMINED)
+        first = number * jnp.uint32(every)
         carry = each_chain(partial(examined, first), *carry)
-        end = jnp.minimum(first + jnp.uint32(_EXAMINED), steps)
+        if every == 1:
+            return carry
+        end = jnp.minimum(first + jnp.uint32(every), steps)
         return lax.fori_loop(
             first + jnp.uint32(1), end, lambda i, c: each_chain(partial(lean, i), *c), carry
         )
 
     carry = (chains, low, jnp.zeros_like(low), jnp.zeros(low.shape, jnp.uint32))
-    rounds = (steps + jnp.uint32(_EXAMINED - 1)) // jnp.uint32(_EXAMINED)
+    rounds = (steps + jnp.uint32(every - 1)) // jnp.uint32(every)
     chains, low, worst, good = lax.fori_loop(jnp.uint32(0), rounds, some, carry)
     return chains, health.Health(low, worst, health.all_finite(chains.position), good)
 
