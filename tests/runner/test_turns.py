@@ -35,11 +35,10 @@ def turn_about(monkeypatch):
 @pytest.mark.parametrize(
     "more",
     [
-        {"draws": 6, "thin": 3, "burn_in": 40},
-        {"draws": 6, "thin": 1, "online": lambda position: position},
+        {"draws": 6, "thin": 3, "burn_in": 40, "online": lambda position: position},
         {"draws": 4, "thin_time": 2e-4},
     ],
-    ids=["thin", "online", "time"],
+    ids=["thin", "time"],
 )
 def test_the_same_draws_in_turn_and_side_by_side(turn_about, more):
     posterior = sundman.Posterior(models.mlp_apply, data=DATA)
