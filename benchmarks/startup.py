@@ -38,7 +38,7 @@ def one_round() -> dict[str, float]:
     with tempfile.TemporaryDirectory() as cache:
         for name, code in IMPORTS.items():
             found[name] = seconds([sys.executable, "-c", code], cache)
-        toy = [str(COMMAND), "toy", "star", "--steps", "1000", "--chains", "4"]
+        toy = [str(COMMAND), "toy", "star", "--steps", "2000", "--burn-in", "1000", "--chains", "4"]
         for name in ("sundman toy star, first time", "sundman toy star, again"):
             found[name] = seconds(toy, cache)
     return found
