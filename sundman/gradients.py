@@ -167,9 +167,6 @@ def _of_posterior(
 ) -> tuple[Array, Array, PyTree]:
     """The likelihood's part of U, U and G on a batch; G in two parts where the kernels are used."""
     part, grads = jax.value_and_grad(posterior.scaled_loss)(position, batch)
-    if not native.active():
-        log_prior, pull = jax.value_and_grad(posterior.log_prior)(position)
-        return part, part - log_prior, jax.tree.map(jnp.subtract, grads, pull)
     hyper = position.hyper if isinstance(position, Position) else {}
     hyper_grads = dict(grads.hyper) if hyper else {}
     log_prior, found = jnp.asarray(posterior.likelihood.log_hyper(hyper.get("likelihood"))), []

@@ -53,7 +53,7 @@ def squared_norm(grad: Array | Split, dtype: Any) -> Array:
     """The sum of G^2."""
     if isinstance(grad, Split):
         return grad.products[0].astype(dtype)
-    if native.active() and native.fits(grad):
+    if native.fits(grad):
         return native.squared_norm(grad).astype(dtype)
     return jnp.sum(jnp.square(grad.astype(dtype)))
 

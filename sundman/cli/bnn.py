@@ -13,6 +13,7 @@ _DATA = "Your own data"
 
 
 def bnn(
+    context: typer.Context,
     name: Annotated[
         str | None,
         typer.Argument(
@@ -154,10 +155,8 @@ def bnn(
         seed=seed,
         temperature=temperature,
     )
-    settings = options.given(
-        h=h, dtau=dtau, alpha=alpha, m=m, M=M, r=r, omega=omega, psi=psi, lag=lag, gamma=gamma
-    )
-    plan = bnn_plan.plan(read, flags, {**settings, **toml.assignments(sets or [], "--set")})
+    # The sampler's own options are read from the context.
+    plan = bnn_plan.plan(read, flags, options.sampler_settings(context))
     called = plan.data.name.replace(" ", "-")
     where = output if output is not None else folder.free(Path("runs") / f"bnn-{called}")
     bnn_run.run(plan, folder.prepare(where, force))

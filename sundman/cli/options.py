@@ -7,6 +7,8 @@ from typing import Annotated, Any
 
 import typer
 
+from sundman.cli import toml
+
 SAMPLER, RUN, OUTPUT = "Sampler settings", "The run", "Input and output"
 
 
@@ -56,6 +58,15 @@ NoCache = Annotated[
 ]
 
 
+SETTINGS = ("h", "dtau", "alpha", "m", "M", "r", "omega", "psi", "lag", "gamma")
+
+
 def given(**flags: Any) -> dict[str, Any]:
     """The options that were given."""
     return {key: value for key, value in flags.items() if value is not None and value != []}
+
+
+def sampler_settings(context: typer.Context) -> dict[str, Any]:
+    """The settings of the sampler that were given, by options of their own or by ``--set``."""
+    named = given(**{name: context.params[name] for name in SETTINGS})
+    return {**named, **toml.assignments(context.params["sets"] or [], "--set")}

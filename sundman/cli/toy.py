@@ -10,6 +10,7 @@ from sundman.cli import cache, folder, options, toml
 
 
 def toy(
+    context: typer.Context,
     target: Annotated[
         str | None,
         typer.Argument(
@@ -96,9 +97,7 @@ def toy(
             **read.get("target_settings", {}),
             **toml.assignments(target_set, "--target-set"),
         }
-    settings = options.given(
-        h=h, dtau=dtau, alpha=alpha, m=m, M=M, r=r, omega=omega, psi=psi, lag=lag, gamma=gamma
-    )
-    plan = toy_run.plan(read, flags, {**settings, **toml.assignments(sets or [], "--set")})
+    # The sampler's own options are read from the context.
+    plan = toy_run.plan(read, flags, options.sampler_settings(context))
     path = folder.prepare(output, force) if output is not None else None
     toy_run.run(plan, path)

@@ -64,8 +64,8 @@ def active() -> bool:
 
 
 def fits(leaf: Array | jax.ShapeDtypeStruct) -> bool:
-    """Whether the kernels can work on an array, and it is large enough to be worth a call."""
-    return leaf.dtype == jnp.float32 and leaf.size >= _SMALLEST
+    """Whether the kernels are used, can work on an array, and it is large enough for a call."""
+    return active() and leaf.dtype == jnp.float32 and leaf.size >= _SMALLEST
 
 
 def normals(stream: Stream, shape: tuple[int, ...], offset: int = 0) -> Array:

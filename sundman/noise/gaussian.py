@@ -93,7 +93,7 @@ def gaussian_leaf(stream: Stream, like: Any, offset: int) -> Array:
 
 
 def _draw(stream: Stream, shape: tuple[int, ...], dtype: Any, offset: int) -> Array:
-    if native.active() and native.fits(jax.ShapeDtypeStruct(shape, dtype)):
+    if native.fits(jax.ShapeDtypeStruct(shape, dtype)):
         return native.normals(stream, shape, offset)
     counter = counters(stream, shape, offset)
     if dtype == jnp.float64:

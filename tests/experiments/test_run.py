@@ -9,8 +9,6 @@ from sundman.experiments.scales import SCALES, ToyBudget
 from sundman.experiments.toys import Toy
 from sundman.experiments.units import Bench
 
-pytest.importorskip("sklearn")
-pytest.importorskip("matplotlib")
 ROWS = ["gaussian/sa-sgld"]
 table = functools.partial(run, "table1", scale="test", data="digits", rows=ROWS)
 

@@ -35,28 +35,20 @@ def _case(name: str):
 
 
 @pytest.mark.parametrize("name", PRIORS)
-def test_parts_make_the_gradient(name):
+def test_parts_make_the_gradient_its_norm_and_its_product(name):
     _, position, gradient = _case(name)
     value, wanted = gradient(STREAM, position, gradient.data)
     with native.using(True):
         part, found_value, found = in_parts(gradient, STREAM, position, gradient.data)
-    np.testing.assert_allclose(found_value, value, rtol=1e-5)
-    assert float(part) < float(found_value) or name != "gaussian"
-    splits = [leaf for leaf in jax.tree.leaves(found) if isinstance(leaf, Split)]
-    assert len(splits) == (1 if name in ("gaussian", "horseshoe", "mixed") else 0)
-    for ours, theirs in zip(jax.tree.leaves(joined(found)), jax.tree.leaves(wanted), strict=True):
-        np.testing.assert_allclose(ours, theirs, rtol=2e-4, atol=2e-4 * np.abs(theirs).max())
-
-
-@pytest.mark.parametrize("name", PRIORS)
-def test_norm_and_product_of_the_parts(name):
-    _, position, gradient = _case(name)
-    _, wanted = gradient(STREAM, position, gradient.data)
-    with native.using(True):
-        _, _, found = in_parts(gradient, STREAM, position, gradient.data)
         leaves = jax.tree.leaves(found)
         norm = sum(squared_norm(leaf, jnp.float32) for leaf in leaves)
         virial = sum(map(inner_product, leaves, jax.tree.leaves(position)))
+    np.testing.assert_allclose(found_value, value, rtol=1e-5)
+    assert float(part) < float(found_value) or name != "gaussian"
+    splits = [leaf for leaf in leaves if isinstance(leaf, Split)]
+    assert len(splits) == (1 if name in ("gaussian", "horseshoe", "mixed") else 0)
+    for ours, theirs in zip(jax.tree.leaves(joined(found)), jax.tree.leaves(wanted), strict=True):
+        np.testing.assert_allclose(ours, theirs, rtol=2e-4, atol=2e-4 * np.abs(theirs).max())
     flat, place = (
         np.concatenate([np.ravel(leaf) for leaf in jax.tree.leaves(tree)]).astype(np.float64)
         for tree in (wanted, position)

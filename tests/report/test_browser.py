@@ -4,11 +4,10 @@ import os
 import shutil
 
 import pytest
+from playwright import sync_api
 
 import sundman.report
 from tests.report.example import HOSTILE, LONG, example
-
-playwright = pytest.importorskip("playwright.sync_api", reason="needs playwright")
 
 ARGUMENTS = [
     "--headless",
@@ -39,7 +38,7 @@ pytestmark = [
 
 @pytest.fixture(scope="module")
 def browser():
-    with playwright.sync_playwright() as api:
+    with sync_api.sync_playwright() as api:
         browser = api.chromium.launch(executable_path=chromium(), args=ARGUMENTS)
         yield browser
         browser.close()
