@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import jax
 import jax.numpy as jnp
@@ -41,23 +41,47 @@ class GradientEstimator(Protocol):
         ...
 
 
+@runtime_checkable
+class RemembersGradients(Protocol):
+    """A gradient estimator that carries something from step to step, such as old gradients."""
+
+    def begin(self, position: PyTree, data: PyTree) -> PyTree:
+        """What it remembers before the first step, at ``position``."""
+        ...
+
+    def recall(
+        self, stream: Stream, position: PyTree, data: PyTree, memory: PyTree
+    ) -> tuple[Array, PyTree, PyTree]:
+        """(U, G) at ``position``, and what to remember from here on."""
+        ...
+
+
 def has_parts(gradient: GradientEstimator) -> bool:
     """Whether a part of U is cheaper than the whole."""
     return isinstance(gradient, (Minibatch, Streamed)) and gradient.posterior.is_sum
 
 
 def in_parts(
-    gradient: GradientEstimator, stream: Stream, position: PyTree, data: PyTree
-) -> tuple[Array, Array, PyTree]:
-    """A part of U that is cheap to have, U, and G; what is not used of them is not computed.
+    gradient: GradientEstimator,
+    stream: Stream,
+    position: PyTree,
+    data: PyTree,
+    memory: PyTree = (),
+) -> tuple[Array, Array, PyTree, PyTree]:
+    """A part of U that is cheap to have, U, G, and what to remember.
 
-    G has leaves of :class:`sundman.split.Split` where the native kernels are used.
+    What is not used of them is not computed. G has leaves of :class:`sundman.split.Split` where
+    the native kernels are used.
     """
+    if isinstance(gradient, RemembersGradients):
+        value, grads, memory = gradient.recall(stream, position, data, memory)
+        return value, value, grads, memory
     if has_parts(gradient):
         assert isinstance(gradient, (Minibatch, Streamed))
-        return _of_posterior(gradient.posterior, position, gradient.batch(stream, data))
+        found = _of_posterior(gradient.posterior, position, gradient.batch(stream, data))
+        return *found, memory
     value, grads = gradient(stream, position, data)
-    return value, value, grads
+    return value, value, grads, memory
 
 
 @dataclass(frozen=True)

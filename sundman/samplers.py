@@ -7,7 +7,8 @@
     updates, state = sampler.update(grads, state, params)     # grads of U, full-data scale
     params = optax.apply_updates(params, updates)
 
-The position before the update carries the weight ``state.clock.dt`` after it.
+The position before the update carries the weight ``sampler.weight(state)`` after it, which for
+all but a few samplers is ``state.clock.dt``.
 """
 
 from __future__ import annotations
@@ -66,7 +67,7 @@ class Sampler(optax.GradientTransformationExtraArgs):
         return self.integrator.settings["temperature"]
 
     def step(
-        self, grads: PyTree, state: SamplerState, params: PyTree
+        self, grads: PyTree, state: SamplerState, params: PyTree, value: Array | None = None
     ) -> tuple[PyTree, SamplerState]:
         """The parameters and the state after one step: ``update`` applied.
 
@@ -80,8 +81,14 @@ class Sampler(optax.GradientTransformationExtraArgs):
             stream = Stream(state.key, state.clock.step)
             moved, motion = move.advance(stream, grads, state.motion, params, dt)
             return moved, SamplerState(state.key, clock, motion)
-        updates, after = cast(Callable[..., Any], self.update)(joined(grads), state, params)
+        update = cast(Callable[..., Any], self.update)
+        updates, after = update(joined(grads), state, params, value=value)
         return optax.apply_updates(params, updates), after
+
+    def weight(self, state: SamplerState) -> Array:
+        """The weight of the position that was left by the step to ``state``."""
+        weigh = self.integrator.weigh
+        return state.clock.dt if weigh is None else state.clock.dt * weigh(state.motion)
 
     def at(self, temperature: Any) -> Sampler:
         """The same sampler at another temperature."""
@@ -108,6 +115,7 @@ def compose(integrator: Integrator, clock: Clock) -> Sampler:
         params: PyTree | None = None,
         *,
         key: Array | None = None,
+        value: Array | None = None,
         **extra: Any,
     ) -> tuple[PyTree, SamplerState]:
         del extra
@@ -116,7 +124,15 @@ def compose(integrator: Integrator, clock: Clock) -> Sampler:
         words = state.key if key is None else _noise_key(key)
         dt, after = clock.tick(state.clock, grads, params)
         stream = Stream(words, state.clock.step)
-        updates, motion = integrator.move(stream, grads, state.motion, params, dt)
+        needed = {}
+        if integrator.needs_value:
+            if value is None:
+                raise TypeError(
+                    f"{integrator.settings['integrator']} needs the potential, too: "
+                    "update(grads, state, params, value=U(params))"
+                )
+            needed["value"] = value
+        updates, motion = integrator.move(stream, grads, state.motion, params, dt, **needed)
         return updates, SamplerState(state.key, after, motion)
 
     return Sampler(init, update, integrator, clock)

@@ -1,13 +1,14 @@
 """Clocks: constant, scheduled, decreasing, cyclical, and the adaptive Sundman clock."""
 
 from sundman.clocks.adaptive import SundmanSettings, scale_free, sundman
-from sundman.clocks.base import Clock, ClockState
+from sundman.clocks.base import Clock, ClockState, Stages
 from sundman.clocks.fixed import constant, cyclical, polynomial, schedule
 from sundman.clocks.psi import psi
 
 __all__ = [
     "Clock",
     "ClockState",
+    "Stages",
     "SundmanSettings",
     "constant",
     "cyclical",

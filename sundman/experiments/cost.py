@@ -60,7 +60,7 @@ def stepping(sampler: sundman.Sampler, posterior: sundman.Posterior, batch: int)
         def one(carry: tuple[PyTree, SamplerState], nothing: None) -> tuple[Any, None]:
             params, state = carry
             stream = Stream(state.key, state.clock.step)
-            _, _, grads = gradients.in_parts(estimator, stream, params, data)
+            _, _, grads, _ = gradients.in_parts(estimator, stream, params, data)
             return sampler.step(grads, state, params), nothing
 
         with native.using(native_noise()):

@@ -45,12 +45,23 @@ class Integrator(NamedTuple):
 
     ``dt`` is a scalar or a pytree of one scalar per leaf (a blockwise clock);
     ``at(temperature)`` is the same scheme at another temperature.
+
+    Attributes:
+      needs_value: ``move`` also takes ``value=``, U at the position.
+      weigh: the factor by which the state after a step multiplies the weight dt of the position
+        that the step left; 1 if it is not given.
+      replicas: how many copies of the position move together. If more than one, every array has
+        a leading axis of copies, ``value`` has one number for each, and the first is the one
+        that samples the target.
     """
 
     init: Callable[[PyTree], Any]
-    move: Move
+    move: Callable[..., tuple[PyTree, Any]]
     at: Callable[[Any], Integrator]
     settings: Mapping[str, Any]
+    needs_value: bool = False
+    weigh: Callable[[Any], Array] | None = None
+    replicas: int = 1
 
 
 def per_leaf(dt: Array | PyTree, params: PyTree) -> PyTree:

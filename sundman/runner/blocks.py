@@ -11,8 +11,10 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
+from sundman.clocks import Stages
 from sundman.runner import loop, online
 from sundman.runner.engine import Piece
+from sundman.runner.stages import turns
 from sundman.runner.turns import each_chain
 
 PyTree = Any
@@ -59,10 +61,17 @@ def sizes(
     return Piece(draws, steps)
 
 
-def pieces(burn_in: int, draws: int, thin: int, size: Piece) -> list[Piece]:
-    """The whole run: burn-in first, then draws."""
-    burn = [Piece(0, steps) for steps in _parts(burn_in, size.steps)]
-    return burn + [Piece(count, count * thin) for count in _parts(draws, size.draws)]
+def pieces(
+    burn_in: int, draws: int, thin: int, size: Piece, stages: Stages | None = None
+) -> list[Piece]:
+    """The whole run: burn-in first, then draws; with ``stages`` both in turn."""
+    found = []
+    for without, count in (
+        [(burn_in, draws)] if stages is None else turns(stages, burn_in, draws, thin)
+    ):
+        found += [Piece(0, steps) for steps in _parts(without, size.steps)]
+        found += [Piece(part, part * thin) for part in _parts(count, size.draws)]
+    return found
 
 
 def _parts(total: int, most: int) -> list[int]:

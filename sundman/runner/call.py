@@ -12,11 +12,14 @@ import numpy as np
 from jax import Array
 
 from sundman import check
+from sundman.clocks import Stages
 from sundman.gradients import GradientEstimator, Streamed
 from sundman.runner import blocks, loop, start, timed
 from sundman.runner.engine import ByTime, Engine, InMemory, Piece, Streaming, most_batches
 from sundman.runner.guard import POLICIES, Guard, Losses, Work
 from sundman.runner.health import rise_scale
+from sundman.runner.replicas import OfColdest, copies, replicated
+from sundman.runner.stages import check_stages, draws_within
 from sundman.samplers import Sampler
 
 PyTree = Any
@@ -60,9 +63,18 @@ class Call:
         return {**self.sampler.settings, **run, "on_divergence": self.on_divergence}
 
 
-def count_draws(steps: int | None, thin: int, thin_time: float | None, draws: int | None) -> int:
+def count_draws(
+    steps: int | None,
+    thin: int,
+    thin_time: float | None,
+    draws: int | None,
+    burn_in: int,
+    stages: Stages | None,
+) -> int:
     """How many draws to keep, from the arguments that may say so."""
     check.count("thin", thin, least=1)
+    if stages is not None:
+        check_stages(stages, burn_in, steps, thin, thin_time)
     if thin_time is not None:
         check.positive(thin_time=thin_time)
         if draws is None or steps is not None or thin != 1:
@@ -81,7 +93,7 @@ def count_draws(steps: int | None, thin: int, thin_time: float | None, draws: in
     check.count("steps", steps, least=1)
     if steps < thin:
         raise ValueError(f"no draw would be kept: steps={steps} is less than thin={thin}")
-    return steps // thin
+    return steps // thin if stages is None else draws_within(stages, burn_in, steps, thin)
 
 
 def check_call(call: Call) -> None:
@@ -119,6 +131,11 @@ class Parts:
     at_once: int | None
     example: PyTree
 
+    @property
+    def replicas(self) -> int:
+        """How many copies of a position the sampler moves."""
+        return self.plan.sampler.integrator.replicas
+
 
 def prepare(call: Call, size: Piece | None = None) -> Parts:
     """The parts of the run; ``size`` that of its pieces, if it is known already."""
@@ -127,10 +144,15 @@ def prepare(call: Call, size: Piece | None = None) -> Parts:
         raise ValueError("thin_time needs in-memory data: host batches come step by step")
     sampler = call.sampler
     positions = start.first_positions(call.target, call.init, call.chains, call.per_chain)
-    chain = start.start_chains(positions, sampler, call.key, call.chains)
     weighting = call.weighting if call.thin_time is None else "equal"
-    collect = call.collect or identity
-    plan = loop.Plan(gradient, sampler, collect, weighting, call.stats, call.online, call.native)
+    collect, online, replicas = call.collect or identity, call.online, sampler.integrator.replicas
+    if replicas > 1:
+        gradient = replicated(gradient, replicas)
+        positions = copies(positions, replicas)
+        collect, online = OfColdest(collect), online and OfColdest(online)
+    chain = start.start_chains(positions, sampler, call.key, call.chains)
+    chain = start.with_memory(chain, gradient)
+    plan = loop.Plan(gradient, sampler, collect, weighting, call.stats, online, call.native)
     at_once, data = _host(gradient)
     if size is None:
         size = blocks.sizes(chain, plan, call.thin, data, at_once)
@@ -138,14 +160,14 @@ def prepare(call: Call, size: Piece | None = None) -> Parts:
         scale=rise_scale(chain.position, sampler.temperature),
         thin=call.thin if call.thin_time is None else None,
         restart=call.on_divergence == "restart",
-        keeps_position=call.collect is None,
+        keeps_position=call.collect is None and replicas == 1,
         losses=Losses.none(call.chains),
     )
     averages = blocks.begin_online(chain, plan)
     if call.thin_time is not None:
         chain = timed.begin(chain, jnp.float32(call.thin_time), data, plan=plan)
     work = Work(chain, averages)
-    pieces = blocks.pieces(call.burn_in, call.draws, call.thin, size)
+    pieces = blocks.pieces(call.burn_in, call.draws, call.thin, size, sampler.clock.stages)
     return Parts(plan, work, guard, size, pieces, at_once, data)
 
 

@@ -133,13 +133,13 @@ class Guard:
     losses: Losses
 
     def after_burn_in(
-        self, before: Work, now: Work, found: health.Health, first_step: int
+        self, before: Work, now: Work, found: health.Health, first: tuple[int, int]
     ) -> tuple[Work, list[Loss]]:
-        """The work with lost chains put back, after steps without draws."""
+        """The work with lost chains put back, after steps without draws; ``first`` as below."""
         worst, finite = np.asarray(found.worst), np.asarray(found.finite)
         lost = ~((worst < health.RUNAWAY) & finite) & ~self.losses.frozen
         events = [
-            self._lose(chain, first_step + int(np.asarray(found.steps)[chain]), 0, {})
+            self._lose(chain, first[0] + int(np.asarray(found.steps)[chain]), first[1], {})
             for chain in np.flatnonzero(lost).tolist()
         ]
         self._remember_low(found, lost)

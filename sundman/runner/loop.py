@@ -15,6 +15,7 @@ from sundman import native
 from sundman.gradients import GradientEstimator, has_parts, in_parts
 from sundman.noise import Stream
 from sundman.runner import health, online
+from sundman.runner.replicas import coldest
 from sundman.runner.turns import each_chain, in_turn, joined, takes_turns
 from sundman.samplers import Sampler, SamplerState
 from sundman.split import inner_product, squared_norm
@@ -37,10 +38,11 @@ class Plan(NamedTuple):
 
 
 class Chain(NamedTuple):
-    """All there is to a chain between two steps."""
+    """All there is to a chain between two steps; ``memory`` is the gradient estimator's."""
 
     position: PyTree
     state: SamplerState
+    memory: PyTree = ()
 
 
 class Record(NamedTuple):
@@ -78,20 +80,23 @@ def step(chain: Chain, data: PyTree, plan: Plan) -> tuple[Chain, Array, Array, d
     """One step: the chain after it; and of the position it left, whether it was finite as far as
     can be seen for nothing, its weight and its statistics. What is not used is not computed.
     """
-    position, state = chain
+    position, state, memory = chain
     with native.using(plan.native):
         stream = Stream(state.key, state.clock.step)
-        part, value, grads = in_parts(plan.gradient, stream, position, data)
-        moved, after = plan.sampler.step(grads, state, position)
+        part, value, grads, memory = in_parts(plan.gradient, stream, position, data, memory)
+        moved, after = plan.sampler.step(grads, state, position, value)
+        if plan.sampler.integrator.replicas > 1:
+            part, value, grads, position = part.sum(), *coldest((value, grads, position))
         compute = _statistics(value, grads, position, state, after)
         stats = {name: compute[name]() for name in ("potential", *plan.stats) if name in compute}
     if plan.weighting == "leaving":
-        weight = after.clock.dt
+        weight = plan.sampler.weight(after)
     else:
         arriving = plan.weighting == "arriving"
-        weight = state.clock.dt if arriving else jnp.ones_like(after.clock.dt)
+        weight = plan.sampler.weight(state) if arriving else jnp.ones_like(after.clock.dt)
+    if plan.weighting != "leaving" or plan.sampler.integrator.weigh is not None:
         stats["dt"] = after.clock.dt
-    return Chain(moved, after), jnp.isfinite(part), weight, stats
+    return Chain(moved, after, memory), jnp.isfinite(part), weight, stats
 
 
 @partial(jax.jit, static_argnames=("plan", "streamed"))

@@ -12,7 +12,7 @@ from sundman.runner.call import Call
 from sundman.runner.guard import Losses, Work
 from sundman.runner.loop import Record
 from sundman.runner.online import known
-from sundman.runner.session import Done, Outcome, last_chain
+from sundman.runner.session import Done, Outcome, last_position
 
 PyTree = Any
 
@@ -41,12 +41,13 @@ class Memory:
         records = [record._replace(broke=None) for record in self._records]
         self._records.clear()
         values, weight, stats, _ = jax.tree.map(join, *records)
+        last = last_position(outcome.work, call.sampler.integrator.replicas)
         return Draws(
             values=values,
             weight=weight,
             stats={"dt": weight, **stats},
             diverged=outcome.losses.draw,
-            last=jax.tree.map(np.asarray, last_chain(outcome.work).position),
+            last=jax.tree.map(np.asarray, last),
             settings=settings_of(call, outcome),
             has_position=call.collect is None,
             online=known(outcome.work.averages),

@@ -44,7 +44,7 @@ def begin(
     parts = prepare(call)
     structure, shapes = stored.layout(call, parts)
     losses = parts.guard.losses
-    state = stored.state_of(Done(), parts.work, losses)
+    state = stored.state_of(Done(), parts.work, losses, parts.replicas)
     run = create(where, stored.describe(call, parts), call, structure, shapes, state)
     seen = all_watchers(progress, watchers, RunLog(run.log))
     return _work(run, call, parts, Done(), every, seen, None)
@@ -133,7 +133,7 @@ def _work(
     assert run.lock is not None
     try:
         with Stop() as stop, watched(watchers, call.settings, note):
-            keeper = stored.Disk(run, every, stop, watchers, done.draws)
+            keeper = stored.Disk(run, every, stop, watchers, done.draws, parts.replicas)
             session.run(call, parts, keeper, watchers, done)
     finally:
         run.lock.release()

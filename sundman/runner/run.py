@@ -92,6 +92,7 @@ def sample(
       resume: if ``store`` holds this same run already, go on with it; refused if anything
         differs.
     """
+    stages = sampler.clock.stages if isinstance(sampler, Sampler) else None
     call = Call(
         target=target,
         sampler=sampler,
@@ -99,7 +100,7 @@ def sample(
         init=init,
         chains=chains,
         burn_in=burn_in,
-        draws=count_draws(steps, thin, thin_time, draws),
+        draws=count_draws(steps, thin, thin_time, draws, burn_in, stages),
         thin=thin,
         thin_time=thin_time,
         batch_size=batch_size,

@@ -46,17 +46,26 @@ def last_chain(work: Work) -> loop.Chain:
     return work.chain.chain if isinstance(work.chain, Timed) else work.chain
 
 
+def last_position(work: Work, replicas: int) -> PyTree:
+    """The position of every chain now: of several replicas, the first."""
+    position = last_chain(work).position
+    return jax.tree.map(lambda leaf: leaf[:, 0], position) if replicas > 1 else position
+
+
 def _report(
-    done: Done, call: Call, losses: Losses, record: loop.Record | None, seconds: float
+    done: Done, call: Call, parts: Parts, record: loop.Record | None, seconds: float
 ) -> BlockReport:
-    total = None if call.thin_time is not None else call.burn_in + call.draws * call.thin
+    losses = parts.guard.losses
+    total = None if call.thin_time is not None else sum(piece.steps for piece in parts.pieces)
     stats: Mapping[str, Any] = {}
+    stage = "exploration" if done.draws else "burn-in"
     if record is not None:
+        stage = "sampling"
         columns = {"dt": record.weight, **record.stats}
         alive = np.asarray(record.weight).T > 0
         stats = summarise({name: _two_axes(column) for name, column in columns.items()}, alive)
     return BlockReport(
-        stage="burn-in" if record is None else "sampling",
+        stage=stage,
         block=done.pieces,
         draws=done.draws,
         total_draws=call.draws,
@@ -115,7 +124,7 @@ def run(
                 keeper.add(record)
             else:
                 now, found = compute.burn(work, low, piece)
-                work, lost = guard.after_burn_in(work, now, found, done.steps)
+                work, lost = guard.after_burn_in(work, now, found, (done.steps, done.draws))
             del now
             seconds = time.perf_counter() - began
             steps = done.steps + piece.steps
@@ -128,7 +137,7 @@ def run(
                     watcher.event("divergence", message, chain=loss.chain, step=loss.step)
             told += lost
             for watcher in watchers:
-                watcher.block(_report(done, call, guard.losses, record, seconds))
+                watcher.block(_report(done, call, parts, record, seconds))
             broken_off = bool(lost) and call.on_divergence == "raise"
             keeper.after_piece(done, work, guard.losses, over(done), broken_off)
             if broken_off:

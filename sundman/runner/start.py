@@ -12,7 +12,14 @@ from jax import Array
 from jax.core import Tracer
 
 from sundman import check
-from sundman.gradients import Exact, GradientEstimator, Noisy, Potential, minibatch
+from sundman.gradients import (
+    Exact,
+    GradientEstimator,
+    Noisy,
+    Potential,
+    RemembersGradients,
+    minibatch,
+)
 from sundman.noise import Stream, fold, key_words
 from sundman.posterior import Batch, Posterior
 from sundman.runner.loop import Chain
@@ -160,3 +167,11 @@ def start_chains(positions: PyTree, sampler: Sampler, key: Array, chains: int) -
     words = key_words(key)
     keys = jax.vmap(lambda i: fold(words, i, _CHAIN))(jnp.arange(chains, dtype=jnp.uint32))
     return Chain(positions, jax.vmap(init)(positions, keys))
+
+
+def with_memory(chain: Chain, gradient: GradientEstimator) -> Chain:
+    """The chains with what the gradient estimator remembers of their first positions, if any."""
+    if not isinstance(gradient, RemembersGradients):
+        return chain
+    memory = jax.jit(jax.vmap(gradient.begin, (0, None)))(chain.position, gradient.data)
+    return chain._replace(memory=memory)

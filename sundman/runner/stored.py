@@ -18,7 +18,7 @@ from sundman.runner.call import Call, Parts
 from sundman.runner.guard import Losses, Work
 from sundman.runner.loop import Record
 from sundman.runner.report import Watcher
-from sundman.runner.session import Done, last_chain
+from sundman.runner.session import Done, last_chain, last_position
 from sundman.runner.stop import Stop, interruption
 from sundman.runner.turns import each_chain
 from sundman.store import checkpoint
@@ -80,10 +80,10 @@ def identify(call: Call, parts: Parts) -> dict[str, str]:
 
 def first_potential(parts: Parts) -> float:
     """The potential where chain 0 begins: it tells targets apart that are called the same."""
-    position, state = jax.tree.map(lambda leaf: leaf[0], last_chain(parts.work))
+    position, state, _ = jax.tree.map(lambda leaf: leaf[0], last_chain(parts.work))
     stream = Stream(state.key, state.clock.step)
     value = jax.jit(lambda stream, x, data: parts.plan.gradient(stream, x, data)[0])
-    return float(value(stream, position, parts.example))
+    return float(np.sum(value(stream, position, parts.example)))
 
 
 def describe(call: Call, parts: Parts) -> dict[str, Any]:
@@ -125,18 +125,17 @@ def layout(call: Call, parts: Parts) -> tuple[dict[str, PyTree], dict[str, tuple
     }
     structure = {
         "values": skeleton(values),
-        "position": skeleton(chain.position),
+        "position": skeleton(last_position(parts.work, parts.replicas)),
         "online": None if parts.work.averages is None else skeleton(parts.work.averages),
     }
     return structure, shapes
 
 
-def state_of(done: Done, work: Work, losses: Losses) -> checkpoint.Tree:
+def state_of(done: Done, work: Work, losses: Losses, replicas: int) -> checkpoint.Tree:
     """A complete state, for a checkpoint."""
-    chain = last_chain(work)
     return {
         "work": as_arrays(work.chain),
-        "position": as_arrays(chain.position),
+        "position": as_arrays(last_position(work, replicas)),
         "averages": as_arrays(work.averages),
         "losses": losses.arrays(),
         "done": {name: np.asarray(value) for name, value in done._asdict().items()},
@@ -167,13 +166,19 @@ class Disk:
     """
 
     def __init__(
-        self, run: Run, every: int | None, stop: Stop, watchers: Sequence[Watcher], written: int
+        self,
+        run: Run,
+        every: int | None,
+        stop: Stop,
+        watchers: Sequence[Watcher],
+        written: int,
+        replicas: int,
     ) -> None:
         self._run, self._every, self._stop, self._watchers = run, every, stop, watchers
         self._arrays = run.arrays("r+")
         self._waiting: list[Record] = []
         self._bytes = 0
-        self._written = written
+        self._written, self._replicas = written, replicas
         self._flushed = self._saved = time.perf_counter()
 
     def add(self, record: Record) -> None:
@@ -223,9 +228,8 @@ class Disk:
 
     def _checkpoint(self, done: Done, work: Work, losses: Losses) -> None:
         with writing("a checkpoint", self._run.path, self._written):
-            checkpoint.save(
-                self._run.checkpoints.resolve(), done.pieces, state_of(done, work, losses)
-            )
+            state = state_of(done, work, losses, self._replicas)
+            checkpoint.save(self._run.checkpoints.resolve(), done.pieces, state)
         self._saved = time.perf_counter()
         for watcher in self._watchers:
             watcher.event("checkpoint", f"state saved after draw {done.draws}", draws=done.draws)

@@ -39,7 +39,7 @@ def test_parts_make_the_gradient_its_norm_and_its_product(name):
     _, position, gradient = _case(name)
     value, wanted = gradient(STREAM, position, gradient.data)
     with native.using(True):
-        part, found_value, found = in_parts(gradient, STREAM, position, gradient.data)
+        part, found_value, found, _ = in_parts(gradient, STREAM, position, gradient.data)
         leaves = jax.tree.leaves(found)
         norm = sum(squared_norm(leaf, jnp.float32) for leaf in leaves)
         virial = sum(map(inner_product, leaves, jax.tree.leaves(position)))
@@ -102,5 +102,5 @@ def test_a_posterior_of_ones_own_is_asked_for_its_potential():
     doubled = Doubled(models.mlp_apply, data=(X, Y), likelihood=likelihoods.gaussian())
     gradient = minibatch(doubled, 50)
     with native.using(True):
-        _, value, _ = in_parts(gradient, STREAM, position, gradient.data)
+        _, value, *_ = in_parts(gradient, STREAM, position, gradient.data)
     np.testing.assert_allclose(value, gradient(STREAM, position, gradient.data)[0], rtol=1e-5)

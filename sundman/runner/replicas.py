@@ -1,0 +1,69 @@
+"""Samplers that move several copies of the position: the gradient of each, and the first of all."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax import Array
+
+from sundman.gradients import GradientEstimator, RemembersGradients
+from sundman.noise import Stream, fold
+
+PyTree = Any
+_REPLICA = 5
+
+
+@dataclass(frozen=True)
+class Replicated:
+    """The gradient at every copy, with randomness of its own."""
+
+    gradient: GradientEstimator
+    number: int
+
+    @property
+    def data(self) -> PyTree:
+        """What one copy works on."""
+        return self.gradient.data
+
+    def __call__(self, stream: Stream, position: PyTree, data: PyTree) -> tuple[Array, PyTree]:
+        """(U, G), both with a leading axis of copies."""
+
+        def one(index: Array, at: PyTree) -> tuple[Array, PyTree]:
+            return self.gradient(Stream(fold(stream.key, index, _REPLICA), stream.step), at, data)
+
+        return jax.vmap(one)(jnp.arange(self.number, dtype=jnp.uint32), position)
+
+
+@dataclass(frozen=True)
+class OfColdest:
+    """A function of the first copy."""
+
+    function: Callable[[PyTree], PyTree]
+
+    def __call__(self, position: PyTree) -> PyTree:
+        """``function`` of the first copy."""
+        return self.function(coldest(position))
+
+
+def coldest(tree: PyTree) -> PyTree:
+    """The first copy."""
+    return jax.tree.map(lambda leaf: leaf[0], tree)
+
+
+def replicated(gradient: GradientEstimator, number: int) -> Replicated:
+    """The gradient of ``number`` copies, if it can be made."""
+    if isinstance(gradient, RemembersGradients):
+        raise ValueError(
+            f"{type(gradient).__name__} remembers gradients of one position and cannot serve "
+            f"{number} replicas: use minibatches or a control variate"
+        )
+    return Replicated(gradient, number)
+
+
+def copies(positions: PyTree, number: int) -> PyTree:
+    """``number`` copies of every chain's position, along the second axis."""
+    return jax.tree.map(lambda leaf: jnp.repeat(leaf[:, None], number, axis=1), positions)
