@@ -12,6 +12,7 @@ The chain keeps the class probabilities at the test points, not its positions.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from functools import cache
 from pathlib import Path
@@ -19,7 +20,6 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 
 import sundman
 from sundman import models, priors
@@ -98,17 +98,24 @@ def posterior_of(prior: str, scales: Scales, data: Dataset) -> sundman.Posterior
 
 
 @cache
-def on_device(data: Dataset) -> tuple[jax.Array, np.ndarray]:
-    """The test points, and their labels."""
-    return jnp.asarray(data.test.x), data.test.y
+def predictions(posterior: sundman.Posterior, data: Dataset) -> Callable[[Any], jax.Array]:
+    """A function from a position to its class probabilities at the test points."""
+    x_test = jnp.asarray(data.test.x)
+    return lambda position: posterior.predict(position, x_test)
 
 
 def sampler_of(chain: Chain, posterior: sundman.Posterior) -> sundman.Sampler:
     """The chain's sampler, its step converted to physical time."""
-    dt = posterior.step(chain.step)
-    if chain.sampler == "sgld":
+    return _sampler(chain.sampler, chain.step, chain.r, posterior)
+
+
+@cache
+def _sampler(name: str, step: float, r: float, posterior: sundman.Posterior) -> sundman.Sampler:
+    """One sampler for all seeds: a loop is compiled once for each."""
+    dt = posterior.step(step)
+    if name == "sgld":
         return sundman.sgld(dt)
-    return sundman.sa_sgld(dt, r=chain.r, omega=float(posterior.size) ** 2, **CLOCK)
+    return sundman.sa_sgld(dt, r=r, omega=float(posterior.size) ** 2, **CLOCK)
 
 
 def run(bench: Bench, name: str, chain: Chain, data: str | Path | None) -> Numbers | None:
@@ -124,11 +131,11 @@ def run(bench: Bench, name: str, chain: Chain, data: str | Path | None) -> Numbe
 
 def sample_and_score(chain: Chain, data: Dataset, store: Path, console: Any = None) -> Numbers:
     """Run the chain, or the rest of it, in ``store``; then score its ensemble."""
-    posterior, x_test, y_test = posterior_of(chain.prior, chain.scales, data), *on_device(data)
+    posterior = posterior_of(chain.prior, chain.scales, data)
     batch = min(BATCH, posterior.size // 10)
     per_epoch = math.ceil(posterior.size / batch)
     start, noise = jax.random.split(jax.random.key(chain.seed))
-    sizes = [x_test.shape[1], chain.width, chain.width, data.classes or 10]
+    sizes = [data.test.x.shape[1], chain.width, chain.width, data.classes or 10]
     burn_in = per_epoch * chain.burn_in
     try:
         draws = quiet.sample(
@@ -140,7 +147,7 @@ def sample_and_score(chain: Chain, data: Dataset, store: Path, console: Any = No
             steps=per_epoch * (chain.epochs - chain.burn_in),
             thin=chain.thin,
             batch_size=batch,
-            collect=lambda position: posterior.predict(position, x_test),
+            collect=predictions(posterior, data),
             stats=("grad_norm", "zeta") if chain.sampler == "sa-sgld" else ("grad_norm",),
             progress=False if console is None else None,
             store=store,
@@ -152,7 +159,7 @@ def sample_and_score(chain: Chain, data: Dataset, store: Path, console: Any = No
         return {**lost(burn_in), "steps_per_epoch": per_epoch}
     skipped = round(len(draws) * chain.skip / (chain.epochs - chain.burn_in))
     return {
-        **ensemble(draws, y_test, skipped),
+        **ensemble(draws, data.test.y, skipped),
         **steps_taken(draws, posterior, skipped),
         "scales": final_scales(draws),
         "steps_per_epoch": per_epoch,

@@ -77,7 +77,7 @@ SCALES = {
         sweep=3,
         table=NetworkBudget(width=50, epochs=6, burn_in=3, thin=50, seeds=2, keep_all=True),
         robustness=NetworkBudget(width=50, epochs=4, burn_in=2, thin=50, seeds=1),
-        steps=(0.1, 0.5, 0.8),
+        steps=(0.1, 0.5),
         path=500_000,
     ),
     "standard": Scale(

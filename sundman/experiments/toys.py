@@ -7,11 +7,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 import sundman
@@ -117,14 +116,15 @@ def draws_of(bench: Bench, name: str, toy: Toy) -> sundman.Draws:
 
 def biases(toy: Toy, draws: sundman.Draws) -> Numbers:
     """Relative bias and error of each observable, weighted and not; steps; chains lost."""
-    target, names = target_of(toy), OBSERVABLES[toy.target]
+    target = target_of(toy)
     dt = np.asarray(draws.stats["dt"], np.float64)[draws.weight > 0]
+    observed = observables_of(target, draws, OBSERVABLES[toy.target])
     found: Numbers = {
         "mean_dt": float(dt.mean()),
         "dt_1_99": np.percentile(dt, [1, 99]).tolist(),
         "lost": int(np.count_nonzero(draws.diverged >= 0)),
-        "weighted": _means(target, draws, names),
-        "unweighted": _means(target, equal_weights(draws), names),
+        "weighted": _means(target, observed),
+        "unweighted": _means(target, equal_weights(observed)),
     }
     if target.dim == 2:
         edges = edges_of(target)
@@ -144,16 +144,29 @@ def equal_weights(draws: sundman.Draws) -> sundman.Draws:
     )
 
 
-def _means(target: targets.Target, draws: sundman.Draws, names: Sequence[str]) -> Numbers:
-    def observe(x: jax.Array) -> jax.Array:
-        return jnp.stack([target.observables[name](x) for name in names])
+def observables_of(
+    target: targets.Target, draws: sundman.Draws, names: Sequence[str]
+) -> sundman.Draws:
+    """The draws with the named observables in place of their positions."""
 
-    value, error = estimate.mean(draws, observe)
-    exact = np.array([target.truth[name] for name in names])
-    bias, error = (value - exact) / np.abs(exact), error / np.abs(exact)
+    def observe(x: jax.Array) -> dict[str, jax.Array]:
+        return {name: target.observables[name](x) for name in names}
+
+    return replace(draws, values=estimate.evaluate(draws, observe), has_position=False)
+
+
+def _means(target: targets.Target, observed: sundman.Draws) -> Numbers:
+    """Average, bias and error of each observable."""
+    value, error = estimate.mean(observed)
+    exact = {name: float(target.truth[name]) for name in value}
     return {
-        name: {"value": v, "exact": x, "bias": b, "error": e}
-        for name, v, x, b, e in zip(names, value, exact, bias.tolist(), error.tolist(), strict=True)
+        name: {
+            "value": value[name],
+            "exact": exact[name],
+            "bias": (value[name] - exact[name]) / abs(exact[name]),
+            "error": error[name] / abs(exact[name]),
+        }
+        for name in value
     }
 
 
