@@ -13,11 +13,23 @@ import sundman
 
 
 class Row(NamedTuple):
-    """How to build a sampler, and what its theory promises."""
+    """How to build a sampler, and what its theory promises.
+
+    Attributes:
+      build: (h, T, g_ref) -> sampler.
+      adaptive: whether dt varies.
+      kinetic: whether there is a momentum, so that h is the root of an overdamped step.
+      biased: whether its law is wrong by design, however small the step.
+      unfair: targets it is not made for.
+      sharpness: the step in units of what the target's stiffness allows, in the battery.
+    """
 
     build: Callable[[float, float, float], sundman.Sampler]
     adaptive: bool = False
     kinetic: bool = False
+    biased: bool = False
+    unfair: tuple[str, ...] = ()
+    sharpness: float = 0.2
 
 
 def _clock(h: float, g_ref: float, a: float = 0.01) -> dict:

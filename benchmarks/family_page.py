@@ -1,0 +1,64 @@
+"""docs/comparison.md, from the result of family.py."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+HEAD = """# Comparison
+
+What every sampler of the library does on five problems, at a step of its own. Each was started
+from exact draws (for the regression from a normal around the reference) at a small step,
+doubled until one of 64 chains was lost within 20,000 steps. **Largest step** is the mean dt of
+the last run without a loss; `>` where eleven doublings lost none. **Error** and **effective
+draws** are those of the run at half that step: the error of the average named, ± its standard
+error, and the effective sample size for that average per thousand gradients (replica exchange
+makes several gradients a step, and they count). A long step mixes fast and is wrong; read the
+two together.
+
+Samplers marked † are biased by design, however small the step. Nothing here is tuned beyond the
+step: friction 2, clocks with memory of 100 steps and bounds 1/4 and 4. Written by `python
+benchmarks/family.py` from `benchmarks/results/family.json`; do not edit.
+"""
+TITLES = {
+    "star": "Star: error of E[x² + y²], relative",
+    "muller-brown": "Müller-Brown: error of E[U], relative",
+    "funnel": "Funnel, 10 dimensions, s = 3: error of E[v], in absolute units (its sd is 3)",
+    "mixture": "Two-mode mixture: error of E[y²], relative",
+    "regression": "Logistic regression, batches of 57 of 569 rows: error of the variances, relative",
+}
+
+
+def judged(runs: list[dict[str, Any]]) -> tuple[dict[str, Any] | None, dict[str, Any] | None, bool]:
+    """The run at the largest stable step, the one at half of it, and whether a larger failed."""
+    stable = [run for run in runs if not run["lost"]]
+    if not stable:
+        return None, None, True
+    return stable[-1], stable[-2] if len(stable) > 1 else None, len(stable) < len(runs)
+
+
+def _row(name: str, found: dict[str, Any], where: str) -> str:
+    shown = name.replace("_", "-") + (" †" if found["biased"] else "")
+    largest, half, ended = judged(found["runs"])
+    if largest is None:
+        return f"| {shown} | none tried | | |"
+    step = f"{'' if ended else '> '}{largest['dt']:.2g}"
+    if half is None:
+        return f"| {shown} | {step} | | |"
+    if where == "funnel":
+        error = f"{half['bias']:+.2f} ± {half['error']:.2f}"
+    else:
+        error = f"{100 * half['bias']:+.1f} ± {100 * half['error']:.1f}%"
+    return f"| {shown} | {step} | {error} | {half['ess']:.3g} |"
+
+
+def write_page(result: dict[str, Any], path: Path) -> None:
+    """The page, a table for each problem."""
+    parts = [HEAD]
+    for where, samplers in result["problems"].items():
+        parts.append(f"## {TITLES[where]}\n")
+        parts.append("| sampler | largest step | error | effective draws per 1000 gradients |")
+        parts.append("|---|---|---|---|")
+        parts += [_row(name, found, where) for name, found in samplers.items()]
+        parts.append("")
+    path.write_text("\n".join(parts))
