@@ -25,7 +25,7 @@ TITLES = {
     "muller-brown": "Müller-Brown: error of E[U], relative",
     "funnel": "Funnel, 10 dimensions, s = 3: error of E[v], in absolute units (its sd is 3)",
     "mixture": "Two-mode mixture: error of E[y²], relative",
-    "regression": "Logistic regression, batches of 57 of 569 rows: error of the variances, relative",
+    "regression": "Logistic regression, batches of 57 of 569: error of the variances, relative",
 }
 
 

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 from jax import Array
 
 from sundman import check
-from sundman.clocks.base import Clock, ClockState, PyTree, advance, start
+from sundman.clocks.base import Clock, ClockState, PyTree, Stages, advance, start
 
 
 def _from_step(step_size: Callable[[Array], Any], settings: Mapping[str, Any]) -> Clock:
@@ -59,16 +59,35 @@ def polynomial(h: float, *, offset: float = 1.0, power: float = 1.0 / 3.0) -> Cl
     return _from_step(step_size, settings)
 
 
-def cyclical(h: float, *, cycle: int) -> Clock:
+def cyclical(h: float, *, cycle: int, explore: int | float | None = None) -> Clock:
     """dt_n = h/2 (cos(pi (n mod cycle) / cycle) + 1), cosine cycles of ``cycle`` steps.
 
-    Zhang et al. (2020), "Cyclical stochastic gradient MCMC for Bayesian deep learning".
+    Zhang et al. (2020), "Cyclical stochastic gradient MCMC for Bayesian deep learning". The first
+    ``explore`` steps of each cycle, or that fraction of it if it is less than 1, are not drawn
+    from; without it, all are, and cycles mean nothing to a run.
     """
     check.positive(h=h)
     check.count("cycle", cycle, least=1)
+    stages = None if explore is None else Stages(cycle, _steps_of(explore, cycle))
 
     def step_size(step: Array) -> Array:
-        phase = (step % jnp.uint32(cycle)).astype(jnp.float32) / cycle
-        return 0.5 * h * (jnp.cos(jnp.pi * phase) + 1.0)
+        left = (jnp.uint32(cycle) - step % jnp.uint32(cycle)).astype(jnp.float32) / cycle
+        return h * jnp.square(jnp.sin(0.5 * jnp.pi * left))  # the same, but never rounded to 0
 
-    return _from_step(step_size, {"clock": "cyclical", "h": h, "cycle": cycle})
+    settings = {"clock": "cyclical", "h": h, "cycle": cycle}
+    if stages is not None:
+        settings["explore"] = stages.explore
+    return _from_step(step_size, settings)._replace(stages=stages)
+
+
+def _steps_of(explore: int | float, cycle: int) -> int:
+    """How many steps of a cycle explore, given as that number or as a fraction."""
+    check.not_negative(explore=explore)
+    number = round(explore * cycle) if explore < 1 else explore
+    check.count("explore", number, least=0)
+    if not number < cycle:
+        raise ValueError(
+            "explore must leave steps of a cycle to sample: less than cycle steps, or a fraction "
+            f"less than 1; got explore={explore!r}, cycle={cycle}"
+        )
+    return int(number)

@@ -6,6 +6,13 @@ Ding et al. (2014); split as B A D O D A B (Leimkuhler, Shang 2016, "Adaptive th
 noisy gradient systems"), D being the half step of xi and O the Ornstein-Uhlenbeck step with
 friction xi. White gradient noise of unknown size only shifts xi: the positions keep the right
 temperature. One gradient a step, as in :mod:`sundman.integrators.baoab`.
+
+With ``per_coordinate`` each coordinate has a thermostat of its own, so that gradient noise may
+differ from one to the next:
+
+    d xi_i = (p_i^2 - T) / Q dt
+
+Gan et al. (2015), "Scalable deep Poisson factor analysis for topic modeling".
 """
 
 from __future__ import annotations
@@ -23,11 +30,14 @@ from sundman.noise import Stream, gaussian
 
 
 class ThermostatState(NamedTuple):
-    """Momentum before the trailing half kick, that kick's step, and the friction xi."""
+    """Momentum before the trailing half kick, that kick's step, and the friction xi.
+
+    One number, or one for each coordinate.
+    """
 
     momentum: PyTree
     dt: PyTree
-    xi: Array
+    xi: PyTree
 
 
 def _mean_square(tree: PyTree, dtype) -> Array:
@@ -44,7 +54,18 @@ def _mean_decay(x: Array) -> Array:
     return jnp.where(small, 1.0 - 0.5 * x, -jnp.expm1(-safe) / safe)
 
 
-def sgnht(temperature: float = 1.0, *, gamma: float = 1.0, mass: float = 1.0) -> Integrator:
+def _shared(tree: PyTree, like: PyTree) -> PyTree:
+    """``tree``, which is one number, for each leaf of ``like``."""
+    return jax.tree.map(lambda _: tree, like)
+
+
+def sgnht(
+    temperature: float = 1.0,
+    *,
+    gamma: float = 1.0,
+    mass: float = 1.0,
+    per_coordinate: bool = False,
+) -> Integrator:
     """Kinetic Langevin with a Nose-Hoover thermostat.
 
     ``gamma`` is A, the friction that balances the injected noise and the first value of xi;
@@ -54,33 +75,46 @@ def sgnht(temperature: float = 1.0, *, gamma: float = 1.0, mass: float = 1.0) ->
     check.positive(gamma=gamma, mass=mass)
 
     def init(params: PyTree) -> ThermostatState:
-        dtype = jnp.result_type(jnp.float32, *jax.tree.leaves(params))
         momentum = jax.tree.map(jnp.zeros_like, params)
-        return ThermostatState(momentum, zeros_per_leaf(params), jnp.asarray(gamma, dtype))
+        if per_coordinate:
+            xi = jax.tree.map(
+                lambda leaf: jnp.full_like(leaf, gamma, jnp.result_type(jnp.float32, leaf)), params
+            )
+        else:
+            dtype = jnp.result_type(jnp.float32, *jax.tree.leaves(params))
+            xi = jnp.asarray(gamma, dtype)
+        return ThermostatState(momentum, zeros_per_leaf(params), xi)
+
+    def heated(xi: PyTree, momentum: PyTree, steps: PyTree) -> PyTree:
+        """xi after half a step."""
+        if per_coordinate:
+            return jax.tree.map(
+                lambda x, p, h: x + 0.5 * h * (jnp.square(p.astype(x.dtype)) - temperature) / mass,
+                xi,
+                momentum,
+                steps,
+            )
+        leaves = jax.tree.leaves(steps)
+        mean_step = sum(leaves[1:], leaves[0]) / len(leaves)
+        return xi + 0.5 * mean_step * (_mean_square(momentum, xi.dtype) - temperature) / mass
 
     def move(
         stream: Stream, grads: PyTree, state: ThermostatState, params: PyTree, dt: PyTree
     ) -> tuple[PyTree, ThermostatState]:
         steps = per_leaf(dt, params)
-        leaves = jax.tree.leaves(steps)
-        mean_step = sum(leaves[1:], leaves[0]) / len(leaves)
-        dtype = state.xi.dtype
-
-        def thermostat(xi: Array, momentum: PyTree) -> Array:
-            return xi + 0.5 * mean_step * (_mean_square(momentum, dtype) - temperature) / mass
 
         def kick(h, h_before, grad, momentum):
             return momentum - 0.5 * (h_before + h) * grad
 
-        before = jax.tree.map(kick, steps, state.dt, grads, state.momentum)
-        xi = thermostat(state.xi, before)
-
-        def friction(h, momentum, eps):
+        def friction(h, xi, momentum, eps):
             variance = 2.0 * gamma * temperature * h * _mean_decay(2.0 * xi * h)
             return jnp.exp(-xi * h) * momentum + jnp.sqrt(variance) * eps
 
-        after = jax.tree.map(friction, steps, before, gaussian(stream, params))
-        xi = thermostat(xi, after)
+        before = jax.tree.map(kick, steps, state.dt, grads, state.momentum)
+        xi = heated(state.xi, before, steps)
+        each = xi if per_coordinate else _shared(xi, params)
+        after = jax.tree.map(friction, steps, each, before, gaussian(stream, params))
+        xi = heated(xi, after, steps)
         updates = jax.tree.map(lambda h, p, q: 0.5 * h * (p + q), steps, before, after)
         return cast_like(updates, params), ThermostatState(cast_like(after, params), steps, xi)
 
@@ -89,5 +123,7 @@ def sgnht(temperature: float = 1.0, *, gamma: float = 1.0, mass: float = 1.0) ->
         "temperature": temperature,
         "gamma": gamma,
         "mass": mass,
+        "per_coordinate": per_coordinate,
     }
-    return Integrator(init, move, partial(sgnht, gamma=gamma, mass=mass), settings)
+    again = partial(sgnht, gamma=gamma, mass=mass, per_coordinate=per_coordinate)
+    return Integrator(init, move, again, settings)

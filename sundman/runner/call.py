@@ -19,7 +19,7 @@ from sundman.runner.engine import ByTime, Engine, InMemory, Piece, Streaming, mo
 from sundman.runner.guard import POLICIES, Guard, Losses, Work
 from sundman.runner.health import rise_scale
 from sundman.runner.replicas import OfColdest, copies, replicated
-from sundman.runner.stages import check_stages, draws_within
+from sundman.runner.stages import check_stages, draws_within, turns
 from sundman.samplers import Sampler
 
 PyTree = Any
@@ -73,6 +73,7 @@ def count_draws(
 ) -> int:
     """How many draws to keep, from the arguments that may say so."""
     check.count("thin", thin, least=1)
+    check.count("burn_in", burn_in, least=0)
     if stages is not None:
         check_stages(stages, burn_in, steps, thin, thin_time)
     if thin_time is not None:
@@ -99,7 +100,6 @@ def count_draws(
 def check_call(call: Call) -> None:
     """Raise if an argument makes no sense, before anything is traced."""
     check.count("chains", call.chains, least=1)
-    check.count("burn_in", call.burn_in, least=0)
     check.choice("weighting", call.weighting, ("leaving", "arriving", "equal"))
     check.choice("on_divergence", call.on_divergence, POLICIES)
     for name in call.stats:
@@ -108,7 +108,15 @@ def check_call(call: Call) -> None:
         raise TypeError(
             f"sampler must be a sundman sampler, such as sundman.sgld(1e-3); got {call.sampler!r}"
         )
-    total = call.burn_in + call.draws * call.thin
+    if call.thin_time is not None and call.sampler.integrator.weigh is not None:
+        raise ValueError(
+            f"thin_time gives draws of equal weight, and {call.settings['integrator']} has weights "
+            "besides dt: use thin"
+        )
+    stages, total = call.sampler.clock.stages, call.burn_in + call.draws * call.thin
+    if stages is not None:
+        parts = turns(stages, call.burn_in, call.draws, call.thin)
+        total = sum(without + count * call.thin for without, count in parts)
     if total > _MOST_STEPS:
         raise ValueError(
             f"burn_in + steps must be below 2**32, the range of the noise counter; got {total}"
@@ -184,7 +192,7 @@ def _host(gradient: GradientEstimator) -> tuple[int | None, PyTree]:
 
 def engine(call: Call, parts: Parts, pieces: list[Piece], steps_done: int) -> Engine:
     """What computes the pieces that are left."""
-    capacity = min(parts.size.draws, call.draws)
+    capacity = max((piece.draws for piece in parts.pieces), default=1)
     if call.thin_time is not None:
         return ByTime(parts.plan, call.thin_time, capacity)
     if parts.at_once is not None:

@@ -93,7 +93,8 @@ def step(chain: Chain, data: PyTree, plan: Plan) -> tuple[Chain, Array, Array, d
         weight = plan.sampler.weight(after)
     else:
         arriving = plan.weighting == "arriving"
-        weight = plan.sampler.weight(state) if arriving else jnp.ones_like(after.clock.dt)
+        led_here = after._replace(clock=state.clock)  # the step before, this position's own factor
+        weight = plan.sampler.weight(led_here) if arriving else jnp.ones_like(after.clock.dt)
     if plan.weighting != "leaving" or plan.sampler.integrator.weigh is not None:
         stats["dt"] = after.clock.dt
     return Chain(moved, after, memory), jnp.isfinite(part), weight, stats

@@ -20,9 +20,14 @@ def draws_within(stages: Stages, burn_in: int, steps: int, thin: int) -> int:
     total, last = 0, burn_in + steps
     for first, end in _sampling(stages, burn_in):
         if first >= last:
-            return total
-        total += max(min(end, last) - first, 0) // thin
-    raise AssertionError("stages go on for ever")
+            break
+        total += (min(end, last) - first) // thin
+    if total == 0:
+        raise ValueError(
+            f"no draw would be kept: the {steps} steps after burn_in={burn_in} end before a "
+            f"sampling stage has {thin} (cycle={stages.cycle}, explore={stages.explore})"
+        )
+    return total
 
 
 def turns(stages: Stages, burn_in: int, draws: int, thin: int) -> list[tuple[int, int]]:

@@ -86,7 +86,7 @@ def test_watching_costs_less_than_a_hundredth(shape, tmp_path):
         watchers = (Progress(console), JsonLines(tmp_path / "log.jsonl"))
         for watcher in watchers:
             watcher.start({"temperature": 1.0})
-        begin = time.perf_counter()
+        begin = time.process_time()  # on a busy machine the wall clock measures the others
         for i in range(1, number + 1):
             found = summarise(stats, alive)
             done, total = i * draws, number * draws
@@ -95,7 +95,7 @@ def test_watching_costs_less_than_a_hundredth(shape, tmp_path):
             )
             for watcher in watchers:
                 watcher.block(report)
-        end = time.perf_counter()
+        end = time.process_time()
         for watcher in watchers:
             watcher.close(True)
         return (end - begin) / number
