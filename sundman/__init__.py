@@ -24,21 +24,8 @@ from sundman.diagnosis import Diagnosis
 from sundman.draws import Draws
 from sundman.posterior import Batch, Position, Posterior
 from sundman.predict import NormalMixture, predict
-from sundman.runner import (
-    DivergenceError,
-    DivergenceWarning,
-    Interrupted,
-    JsonLines,
-    TensorBoard,
-    read_log,
-    resume,
-    sample,
-)
-from sundman.samplers import (
-    Sampler,
-    SamplerState,
+from sundman.recipes import (
     baoab,
-    compose,
     lm,
     sa_lm,
     sa_sghmc,
@@ -49,6 +36,17 @@ from sundman.samplers import (
     sgld,
     sgnht,
 )
+from sundman.runner import (
+    DivergenceError,
+    DivergenceWarning,
+    Interrupted,
+    JsonLines,
+    TensorBoard,
+    read_log,
+    resume,
+    sample,
+)
+from sundman.samplers import Sampler, SamplerState, compose
 from sundman.store import StoreError
 from sundman.warm_start import map_estimate
 

@@ -1,6 +1,6 @@
 """A sampler is an integrator times a clock, and an optax gradient transformation.
 
-``compose`` is the product; the recipes below it are the samplers people know by name.
+``compose`` is the product; :mod:`sundman.recipes` has the samplers people know by name.
 
     sampler = sundman.sgld(1e-3)
     state = sampler.init(params, key)
@@ -14,17 +14,17 @@ all but a few samplers is ``state.clock.dt``.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple, Unpack, cast
+from typing import Any, NamedTuple, cast
 
 import jax
 import jax.numpy as jnp
 import optax
 from jax import Array
 
-from sundman import check, clocks, integrators, native
-from sundman.clocks import Clock, ClockState, SundmanSettings
+from sundman import check, native
+from sundman.clocks import Clock, ClockState
 from sundman.integrators import FusedMove, Integrator
-from sundman.noise import Noise, Stream, fold, key_words
+from sundman.noise import Stream, fold, key_words
 from sundman.split import joined
 
 PyTree = Any
@@ -136,98 +136,3 @@ def compose(integrator: Integrator, clock: Clock) -> Sampler:
         return updates, SamplerState(state.key, after, motion)
 
     return Sampler(init, update, integrator, clock)
-
-
-def sgld(h: float, temperature: float = 1.0, *, noise: str | Noise = "gaussian") -> Sampler:
-    """SGLD: Euler-Maruyama at the fixed step h.
-
-    theta <- theta - h G + sqrt(2 T h) eps.
-    """
-    return compose(integrators.euler_maruyama(temperature, noise=noise), clocks.constant(h))
-
-
-def sa_sgld(
-    dtau: float,
-    *,
-    temperature: float = 1.0,
-    noise: str | Noise = "gaussian",
-    **clock: Unpack[SundmanSettings],
-) -> Sampler:
-    """SA-SGLD: Euler-Maruyama on the Sundman clock; settings of :func:`sundman.clocks.sundman`.
-
-    theta <- theta - dt G + sqrt(2 T dt) eps,   dt = psi(zeta) dtau.
-    """
-    return compose(
-        integrators.euler_maruyama(temperature, noise=noise), clocks.sundman(dtau, **clock)
-    )
-
-
-def lm(h: float, temperature: float = 1.0) -> Sampler:
-    """Leimkuhler-Matthews at the fixed step h: second order in h."""
-    return compose(integrators.leimkuhler_matthews(temperature), clocks.constant(h))
-
-
-def sa_lm(dtau: float, *, temperature: float = 1.0, **clock: Unpack[SundmanSettings]) -> Sampler:
-    """Leimkuhler-Matthews on the Sundman clock; needs a lag or a long memory."""
-    return compose(integrators.leimkuhler_matthews(temperature), clocks.sundman(dtau, **clock))
-
-
-def sghmc(h: float, temperature: float = 1.0, *, gamma: float = 1.0, sigma: float = 0.0) -> Sampler:
-    """SGHMC with friction gamma and gradient-noise estimate sigma, at the fixed step h."""
-    return compose(integrators.sghmc(temperature, gamma=gamma, sigma=sigma), clocks.constant(h))
-
-
-def sa_sghmc(
-    dtau: float,
-    *,
-    temperature: float = 1.0,
-    gamma: float = 1.0,
-    sigma: float = 0.0,
-    **clock: Unpack[SundmanSettings],
-) -> Sampler:
-    """SGHMC on the Sundman clock."""
-    return compose(
-        integrators.sghmc(temperature, gamma=gamma, sigma=sigma), clocks.sundman(dtau, **clock)
-    )
-
-
-def baoab(h: float, temperature: float = 1.0, *, gamma: float = 1.0, sigma: float = 0.0) -> Sampler:
-    """BAOAB kinetic Langevin at the fixed step h."""
-    return compose(integrators.baoab(temperature, gamma=gamma, sigma=sigma), clocks.constant(h))
-
-
-def samadams(
-    dtau: float,
-    *,
-    temperature: float = 1.0,
-    gamma: float = 1.0,
-    sigma: float = 0.0,
-    **clock: Unpack[SundmanSettings],
-) -> Sampler:
-    """SamAdams, ZBAOABZ: BAOAB on the Sundman clock.
-
-    The clock's settings default to alpha=1, m=0.1, M=10, r=0.25.
-    """
-    settings: SundmanSettings = {"alpha": 1.0, "m": 0.1, "M": 10.0, "r": 0.25, **clock}
-    return compose(
-        integrators.baoab(temperature, gamma=gamma, sigma=sigma), clocks.sundman(dtau, **settings)
-    )
-
-
-def sgnht(h: float, temperature: float = 1.0, *, gamma: float = 1.0, mass: float = 1.0) -> Sampler:
-    """SGNHT (adaptive Langevin, BADODAB) at the fixed step h."""
-    return compose(integrators.sgnht(temperature, gamma=gamma, mass=mass), clocks.constant(h))
-
-
-def sa_sgnht(
-    dtau: float,
-    *,
-    temperature: float = 1.0,
-    gamma: float = 1.0,
-    mass: float = 1.0,
-    **clock: Unpack[SundmanSettings],
-) -> Sampler:
-    """SGNHT on the Sundman clock."""
-    return compose(
-        integrators.sgnht(temperature, gamma=gamma, mass=mass), clocks.sundman(dtau, **clock)
-    )

@@ -57,7 +57,7 @@ def sample(
     Args:
       target: a potential U(position) -> scalar, one of :mod:`sundman.targets`, a
         :class:`sundman.Posterior`, or a gradient estimator from :mod:`sundman.gradients`.
-      sampler: any sampler of :mod:`sundman.samplers`.
+      sampler: any sampler of :mod:`sundman.recipes`.
       key: a JAX random key. The same key gives the same draws.
       steps: steps after the burn-in; steps // thin draws are kept per chain.
       init: one position for all chains, or one per chain along a leading axis; a target has a
