@@ -58,3 +58,17 @@ def baoab(
     after = drift @ friction @ drift
     noise = np.column_stack([drift @ [0, scale], after @ [0, -h * sigma]])
     return _position_variance(after @ kicks, noise)
+
+
+def obabo(
+    h: float, precision: float, T: float, sigma: float = 0.0, *, gamma: float, known: float = 0.0
+) -> float:
+    """State (x, p) before the trailing B, whose noisy gradient the next step's B shares."""
+    c = math.exp(-gamma * h)
+    scale = math.sqrt((1 - c * c) * T - (known * h * (1 + c) / 2) ** 2)
+    kick = np.array([[1, 0], [-h / 2 * precision, 1]])
+    drift = np.array([[1, h], [0, 1]])
+    friction = np.diag([1, c])
+    shaken = drift @ (friction @ [0, -h / 2 * sigma] + np.array([0, -h / 2 * sigma]))
+    noise = np.column_stack([drift @ [0, scale], shaken])
+    return _position_variance(drift @ kick @ friction @ kick, noise)

@@ -1,0 +1,138 @@
+"""Contour SGLD: the energy landscape is flattened as it is learnt, and weights undo that.
+
+    theta <- theta - dt (1 + f T d log Psi/dU) G + sqrt(2 T dt) eps
+    p_i   <- p_i + omega_n Psi(U)^f (1[U in bin i] - p_i),   omega_n = gain (1 + n/offset)^-power
+
+Deng, Lin, Liang (2020), "A contour stochastic gradient Langevin dynamics algorithm for simulations
+of multi-modal distributions". Energies from ``low`` to ``high`` are cut into bins of equal
+width, p_i is the learnt probability of bin i, and log Psi(U) goes linearly through bin i from
+log p_{i-1} to log p_i (from log p_1 in the first). For a p at rest the positions have the law
+exp(-U/T) Psi(U)^-f, so Psi(U)^f, which multiplies the weight dt, gives exp(-U/T) back, and
+p comes to rest at the probabilities of the bins. Where p falls steeply with the energy, the
+factor of the gradient is small or negative: the chain climbs out of a basin. The paper has p_i in
+place of Psi(U) in the weight and in the update, which differs by the width of a bin.
+
+An energy outside the range counts for the first or the last bin, and Psi is flat there: below
+``low`` and above ``high`` the gradient has the factor 1. ``least`` bounds log Psi: a bin that was
+never met would push without limit. With an adaptive clock the weights are right as well, but p
+counts steps, not time.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jax import Array
+
+from sundman import check
+from sundman.integrators.base import Integrator, PyTree, cast_like, per_leaf
+from sundman.noise import Stream, gaussian
+
+
+class ContourState(NamedTuple):
+    """The learnt probability of each bin, and Psi^f of the position that was left last."""
+
+    shares: Array
+    factor: Array
+
+
+def _factor(state: ContourState) -> Array:
+    return state.factor
+
+
+def contour(
+    temperature: float = 1.0,
+    *,
+    low: float,
+    high: float,
+    bins: int = 50,
+    flatness: float = 0.75,
+    gain: float = 0.01,
+    gain_offset: float = 1e4,
+    gain_power: float = 0.75,
+    least: float = 1e-6,
+) -> Integrator:
+    """SGLD on a landscape flattened along the energy.
+
+    Args:
+      temperature: T.
+      low, high: the range of U to flatten: from near its minimum to above the barriers.
+      bins: how many bins it is cut into.
+      flatness: f, the zeta of the paper: 0 is SGLD, at 1 all bins are met equally often.
+      gain, gain_offset, gain_power: omega_n, how fast p is learnt; the power in (1/2, 1].
+      least: what a bin has at least, as far as Psi is concerned.
+    """
+    check.not_negative(temperature=temperature, flatness=flatness)
+    check.positive(gain=gain, gain_offset=gain_offset, least=least)
+    check.count("bins", bins, least=2)
+    if not low < high:
+        raise ValueError(f"the range of energies needs low < high, got low={low!r}, high={high!r}")
+    if not 0.5 < gain_power <= 1.0:
+        raise ValueError(f"gain_power must be in (1/2, 1] for p to settle, got {gain_power=!r}")
+    if not gain < 1.0:
+        raise ValueError(f"gain must be less than 1, or p turns negative; got gain={gain!r}")
+    width = (high - low) / bins
+
+    def init(params: PyTree) -> ContourState:
+        dtype = jnp.result_type(jnp.float32, *jax.tree.leaves(params))
+        return ContourState(jnp.full(bins, 1.0 / bins, dtype), jnp.ones((), dtype))
+
+    def where(shares: Array, value: Array) -> tuple[Array, Array, Array]:
+        """The bin of an energy, log Psi there, and its slope."""
+        along = (value.astype(shares.dtype) - low) / width
+        index = jnp.clip(along, 0.0, bins - 1.0).astype(jnp.int32)
+        ends = shares[jnp.stack([jnp.maximum(index - 1, 0), index])]
+        start, end = jnp.log(jnp.maximum(ends, least))
+        part = jnp.clip(along - index, 0.0, 1.0)
+        inside = (along >= 0) & (along < bins)
+        return index, start + part * (end - start), jnp.where(inside, (end - start) / width, 0.0)
+
+    def move(
+        stream: Stream,
+        grads: PyTree,
+        state: ContourState,
+        params: PyTree,
+        dt: PyTree,
+        *,
+        value: Array,
+    ) -> tuple[PyTree, ContourState]:
+        index, log_psi, slope = where(state.shares, value)
+        multiplier = 1.0 + flatness * temperature * slope
+
+        def step(h, grad, eps):
+            return -h * multiplier * grad + jnp.sqrt(2.0 * temperature * h) * eps
+
+        updates = jax.tree.map(step, per_leaf(dt, params), grads, gaussian(stream, params))
+        factor = jnp.exp(flatness * log_psi)
+        omega = gain * (1.0 + stream.step.astype(factor.dtype) / gain_offset) ** -gain_power
+        met = jnp.arange(bins) == index
+        shares = state.shares + omega * factor * (met - state.shares)
+        return cast_like(updates, params), ContourState(shares, factor)
+
+    settings = {
+        "integrator": "contour",
+        "temperature": temperature,
+        "low": low,
+        "high": high,
+        "bins": bins,
+        "flatness": flatness,
+        "gain": gain,
+        "gain_offset": gain_offset,
+        "gain_power": gain_power,
+        "least": least,
+    }
+    again = partial(
+        contour,
+        low=low,
+        high=high,
+        bins=bins,
+        flatness=flatness,
+        gain=gain,
+        gain_offset=gain_offset,
+        gain_power=gain_power,
+        least=least,
+    )
+    return Integrator(init, move, again, settings, needs_value=True, weigh=_factor)

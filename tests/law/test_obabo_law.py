@@ -1,0 +1,64 @@
+"""OBABO against the exact law of its own recursion, gradient noise included; second order."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import linear
+import numpy as np
+import pytest
+from battery import Expected, check_law, mean_step, run
+
+from sundman.recipes_extended import obabo, sa_obabo
+from sundman.targets import gaussian
+
+GAMMA, H = 2.0, 0.5
+VARIANCES = {"square": lambda x: x**2, "x": lambda x: x}
+PRECISIONS = np.array([1.0, 4.0])
+variance = partial(linear.obabo, gamma=GAMMA)
+
+
+@pytest.mark.parametrize(
+    ("T", "sigma", "known"), [(1.0, 0.0, 0.0), (0.3, 1.0, 0.0), (1.0, 1.5, 1.5)]
+)
+def test_on_a_gaussian(T: float, sigma: float, known: float) -> None:
+    target = gaussian(covariance=np.diag(1.0 / PRECISIONS), temperature=T)
+    draws = run(
+        target,
+        obabo(H, T, gamma=GAMMA, sigma=known),
+        VARIANCES,
+        steps=20_000,
+        drop=200,
+        thin=4,
+        seed=61,
+        sigma=sigma,
+    )
+    wanted = [variance(H, p, T, sigma, known=known) for p in PRECISIONS]
+    check_law(draws, {"x": Expected(0.0), "square": Expected(np.array(wanted))})
+
+
+@pytest.mark.parametrize("T", [1.0, 0.3])
+def test_on_the_sundman_clock(T: float) -> None:
+    """A slow zeta: the law at the mean step, within 5% of the stiffness h² k as for BAOAB."""
+    target = gaussian(covariance=np.diag(1.0 / PRECISIONS), temperature=T)
+    clock = {"alpha": 0.1, "m": 0.25, "M": 4.0, "r": 0.25, "psi": "scale_free", "lag": "guarded"}
+    sampler = sa_obabo(0.1, temperature=T, gamma=GAMMA, omega=target.truth["grad2"], **clock)
+    draws = run(target, sampler, VARIANCES, steps=30_000, drop=500, thin=10, seed=62)
+    dt = mean_step(draws)
+    wanted = np.array([variance(dt, p, T) for p in PRECISIONS])
+    allowance = 0.05 * dt**2 * PRECISIONS * wanted
+    check_law(draws, {"x": Expected(0.0), "square": Expected(wanted, allowance)})
+
+
+def test_the_variance_in_closed_form() -> None:
+    h, k, T = 0.3, 2.0, 0.7
+    assert variance(h, k, T) == pytest.approx(T / k / (1 - k * h * h / 4), rel=1e-12)
+
+
+def test_known_noise_leaves_the_momentum_at_its_temperature() -> None:
+    """With a flat potential the variance of p is all there is: it is T with noise and without."""
+    c, h, T, sigma = np.exp(-GAMMA * H), H, 1.0, 1.5
+    heat = (sigma * h * (1 + c) / 2) ** 2
+    assert ((1 - c**2) * T - heat + heat) / (1 - c**2) == pytest.approx(T)
+    assert variance(h, 1.0, T, sigma, known=sigma) == pytest.approx(variance(h, 1.0, T), rel=0.1)
+    assert variance(h, 1.0, T, sigma) > 1.1 * variance(h, 1.0, T)
