@@ -18,6 +18,7 @@ Gamma out and samples another law.
 from __future__ import annotations
 
 from functools import partial
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -28,6 +29,12 @@ from sundman.metric_tensors.base import Metric, must_be_metric, one_step_for_all
 from sundman.noise import Noise, Stream, named, substream
 
 _DIVERGENCE = 5
+
+
+class MetricState(NamedTuple):
+    """The momentum r, measured in the metric."""
+
+    momentum: PyTree
 
 
 def sgrhmc(
@@ -45,13 +52,13 @@ def sgrhmc(
     draw = named(noise)
     cold = isinstance(temperature, (int, float)) and temperature == 0
 
-    def init(params: PyTree) -> PyTree:
+    def init(params: PyTree) -> MetricState:
         metric.check(params)
-        return jax.tree.map(jnp.zeros_like, params)
+        return MetricState(jax.tree.map(jnp.zeros_like, params))
 
     def move(
-        stream: Stream, grads: PyTree, state: PyTree, params: PyTree, dt: PyTree
-    ) -> tuple[PyTree, PyTree]:
+        stream: Stream, grads: PyTree, state: MetricState, params: PyTree, dt: PyTree
+    ) -> tuple[PyTree, MetricState]:
         one_step_for_all(metric, dt)
         steps = per_leaf(dt, params)
         force = jax.tree.map(jnp.negative, metric.transpose_times(params, grads))
@@ -64,13 +71,13 @@ def sgrhmc(
             heat = jnp.sqrt(-jnp.expm1(-2.0 * gamma * h) * temperature)
             return keep * momentum + jnp.sqrt(keep) * h * push + heat * xi
 
-        momentum = jax.tree.map(kick, steps, force, state, draw(stream, params))
+        momentum = jax.tree.map(kick, steps, force, state.momentum, draw(stream, params))
         momentum = cast_like(momentum, params)
         velocity = metric.root_times(params, momentum)
         halfway = jax.tree.map(lambda x, h, v: x + 0.5 * h * v, params, steps, velocity)
         velocity = metric.root_times(cast_like(halfway, params), momentum)
         updates = jax.tree.map(lambda h, v: h * v, steps, velocity)
-        return cast_like(updates, params), momentum
+        return cast_like(updates, params), MetricState(momentum)
 
     settings = {
         "integrator": "sgrhmc",
