@@ -6,7 +6,8 @@ published). Per-tensor horseshoe. The published figure has SGLD diverge for h in
 
 Ablation. The curvature along a horseshoe scale sigma of n weights is about 2n/(N sigma^2), which
 sets the limit of stability. With the scales frozen - a Gaussian prior with sigma fixed where the
-SA-SGLD chain left it, and where it began - SGLD should survive h = .5.
+SA-SGLD chain left it, and where it began - SGLD should survive h = .5. It is run where SGLD with
+free scales does not survive that step.
 """
 
 from __future__ import annotations
@@ -83,7 +84,8 @@ def examine(task: Task) -> Findings:
         dtau = round(DTAU_PER_H * h, 4)
         adaptive[h] = unit(task, f"sa-sgld-{dtau:g}", chain_of(task, "sa-sgld", dtau))
     source = adaptive[ABLATED] if ABLATED in adaptive else next(iter(adaptive.values()))
-    frozen = ablation(task, source["scales"])
+    lost = ABLATED in sgld and diverged(sgld[ABLATED])
+    frozen = ablation(task, source["scales"]) if lost else {}
     budget = task.scale.robustness
     return Findings(
         settings={

@@ -107,17 +107,17 @@ def scales_are_the_limit(sgld: Units, frozen: Mapping[str, Numbers], about: str)
     """Our ablation: SGLD at h = .5 with the horseshoe's scales frozen."""
     free = sgld.get(0.5)
     kept = {name: not diverged(u) for name, u in frozen.items()}
-    said = ", ".join(f"{name}: {'runs on' if ok else 'diverges'}" for name, ok in kept.items())
+    said = ", ".join(f"at {name}: {'runs on' if ok else 'diverges'}" for name, ok in kept.items())
     outcome: Outcome = "not tested"
-    if free is not None and diverged(free):
+    if kept and free is not None and diverged(free):
         outcome = "reproduces" if kept["learned"] else "does not reproduce"
     lost = "not run" if free is None else ("diverges" if diverged(free) else "runs on")
     return Verdict(
         "Ablation (ours): it is the horseshoe's scales that make SGLD diverge at h = .5",
         "not in the paper",
-        f"scales free: {lost}; frozen at {said}",
+        f"scales free: {lost}; frozen {said or '(not run)'}",
         "none, one seed",
         outcome,
-        "Frozen: a Gaussian prior with each tensor's sigma fixed. Reproduces if SGLD diverges with "
-        f"free scales and runs on with the learned ones frozen. {about}",
+        "Frozen: a Gaussian prior with each tensor's sigma fixed; run where SGLD diverges with "
+        f"free scales. Reproduces if it then runs on with the learned ones frozen. {about}",
     )

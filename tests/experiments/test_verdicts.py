@@ -97,7 +97,7 @@ def chain(*, lost: bool) -> dict:
 def test_robustness(width, lost, outcomes):
     sgld = {0.2: chain(lost=False), 0.5: chain(lost=lost)}
     adaptive = {0.2: chain(lost=False), 0.5: chain(lost=False)}
-    frozen = {"learned": chain(lost=False), "initial": chain(lost=False)}
+    frozen = {"learned": chain(lost=False), "initial": chain(lost=False)} if lost else {}
     budget = NetworkBudget(width=width, epochs=10, burn_in=5, thin=100, seeds=1)
     verdicts = robustness_verdicts.judge(sgld, adaptive, frozen, budget, "test")
     assert [verdict.outcome for verdict in verdicts] == outcomes
