@@ -6,6 +6,7 @@
 
 A scalar zeta is a change of time: averages weighted by dt keep the target as dtau -> 0. One
 zeta per tensor (``blockwise``) is not, and its averages stay biased.
+Other numbers to watch than the norm are in :mod:`sundman.clocks.monitors`.
 
 ``lag`` says which zeta sets the step. dt computed from the same noisy G_n as the drift is
 correlated with it, a bias that does not vanish with dtau unless alpha dtau does:
@@ -18,6 +19,7 @@ correlated with it, a bias that does not vanish with dtau unless alpha dtau does
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any, TypedDict
 
 import jax
@@ -26,7 +28,8 @@ from jax import Array
 
 from sundman import check
 from sundman.clocks.base import Clock, ClockState, PyTree, advance, start, time_dtype
-from sundman.clocks.psi import power, scaled_psi
+from sundman.clocks.monitors import Monitor, as_monitor, in_words
+from sundman.clocks.psi import power, step_function
 from sundman.split import squared_norm
 
 LAGS = ("none", "full", "guarded")
@@ -42,11 +45,12 @@ class SundmanSettings(TypedDict, total=False):
     s: float
     omega: float
     delta: float
-    psi: str
+    psi: str | Callable[[Array], Array]
     lag: str
     kappa: float
     zeta_0: float | None
     blockwise: bool
+    monitor: Monitor | Callable[[PyTree, PyTree], Any] | None
 
 
 def _squared_norms(grads: PyTree, dtype: Any, blockwise: bool) -> Array:
@@ -59,16 +63,17 @@ def sundman(
     *,
     alpha: float,
     M: float,
-    r: float,
+    r: float | None = None,
     m: float | None = None,
     s: float = 2.0,
     omega: float = 1.0,
     delta: float = 1e-8,
-    psi: str = "code",
+    psi: str | Callable[[Array], Array] = "code",
     lag: str = "none",
     kappa: float = 10.0,
     zeta_0: float | None = None,
     blockwise: bool = False,
+    monitor: Monitor | Callable[[PyTree, PyTree], Any] | None = None,
 ) -> Clock:
     """The adaptive clock of SA-SGLD and SamAdams.
 
@@ -80,26 +85,28 @@ def sundman(
       dtau: step of the transformed time; m dtau <= dt <= M dtau.
       alpha: rate of forgetting; a = alpha dtau is the memory's inverse in steps.
       m, M: bounds of psi.
-      r: exponent of zeta in psi.
-      s: exponent of the gradient norm in the monitor.
+      r: exponent of zeta in psi; not for a psi of your own.
+      s: exponent of the gradient norm in the monitor; with ``monitor``, g = q^(s/2).
       omega: scale that divides the monitor.
       delta: added to the monitor, so that zeta stays positive.
-      psi: ``"code"``, ``"paper"`` or ``"scale_free"``.
+      psi: ``"code"``, ``"paper"``, ``"scale_free"``, or a function of zeta with values in [m, M].
       lag: ``"none"``, ``"full"`` or ``"guarded"``.
       kappa: how much larger than its average the monitor must be for the guard to act.
       zeta_0: first zeta; by default the stationary value for the first gradient, g_0/alpha.
       blockwise: one zeta and one dt per leaf. Approximate: it samples another law.
+      monitor: what to watch instead of ||G||^2, one of :mod:`sundman.clocks.monitors` or a
+        function (grads, params) -> q.
     """
     check.positive(dtau=dtau, alpha=alpha, s=s, omega=omega, kappa=kappa)
     check.not_negative(delta=delta)
     check.choice("lag", lag, LAGS)
-    form = psi.replace("-", "_")
-    if m is None and form == "scale_free":
-        check.positive(M=M)
-        m = 1.0 / M
-    if m is None:
-        raise TypeError(f"m, the lower bound of psi, is needed with psi={psi!r}")
-    step_of = scaled_psi(dtau, m=m, M=M, r=r, form=form)
+    form, step_of, m = step_function(dtau, psi, m=m, M=M, r=r)
+    watched = None if monitor is None else as_monitor(monitor)
+    if watched is not None and blockwise:
+        raise ValueError(
+            "blockwise has a zeta for every array of the parameters, a monitor gives one number "
+            "for all of them: give one of the two"
+        )
     forget = -math.expm1(-alpha * dtau)
     stationary = 1.0 if form == "scale_free" else 1.0 / alpha
     if zeta_0 is not None:
@@ -108,12 +115,16 @@ def sundman(
     def init(params: PyTree) -> ClockState:
         shape = (len(jax.tree.leaves(params)),) if blockwise else ()
         first = jnp.full(shape, 0.0 if zeta_0 is None else zeta_0, time_dtype(params))
-        return start(params, first)
+        return start(params, first, None if watched is None else watched.init(params))
 
     def tick(state: ClockState, grads: PyTree, params: PyTree) -> tuple[PyTree, ClockState]:
-        monitor = power(_squared_norms(grads, state.time.dtype, blockwise), s / 2.0)
+        if watched is None:
+            seen, memory = _squared_norms(grads, state.time.dtype, blockwise), None
+        else:
+            seen, memory = watched.measure(grads, params, state.memory, state.step)
+        g = power(seen, s / 2.0)
         largest = jnp.finfo(state.time.dtype).max  # an infinite zeta would never be forgotten
-        target = jnp.minimum((monitor / omega + delta) * stationary, largest)
+        target = jnp.minimum((g / omega + delta) * stationary, largest)
         zeta = state.zeta
         assert zeta is not None  # init gave it
         if zeta_0 is None:
@@ -126,7 +137,7 @@ def sundman(
         else:
             effective = jnp.maximum(zeta, target / kappa)
         dt = step_of(effective)
-        after = advance(state, jnp.mean(dt) if blockwise else dt, zeta_next)
+        after = advance(state, jnp.mean(dt) if blockwise else dt, zeta_next, memory)
         if blockwise:
             return jax.tree.unflatten(jax.tree.structure(params), list(dt)), after
         return after.dt, after
@@ -147,7 +158,9 @@ def sundman(
         "zeta_0": zeta_0,
         "blockwise": blockwise,
     }
-    return Clock(init, tick, settings, splits=True)
+    if watched is not None:
+        settings["monitor"] = in_words(watched)
+    return Clock(init, tick, settings, splits=watched is None)
 
 
 def scale_free(

@@ -11,6 +11,10 @@ All named forms are one family, decreasing from M at zeta = 0 to m at zeta = inf
 
 The second way of writing it is the one computed: it stays in [m, M] for every zeta, infinite
 ones too, and is exactly m where m = M. It follows that psi_code(z) = psi_paper(z / m^(1/r)).
+
+Any other function will do that stays within the bounds it is said to have. That is checked where
+the clock is made, for zeta from 0 to infinity, and beyond the zetas tried the step is clipped to
+the bounds. It need not decrease for the averages to be right, only to be of use.
 """
 
 from __future__ import annotations
@@ -18,12 +22,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import Array
 
 from sundman import check
 
 FORMS = ("paper", "code", "scale_free")
+_TRIED = np.concatenate([[0.0], np.geomspace(1e-30, 1e30, 601), [3e38, np.inf]])
+_ROUNDING = 1e-5
 
 
 def power(x: Array, exponent: Any) -> Array:
@@ -68,3 +76,51 @@ def scaled_psi(dtau: Any, *, m: Any, M: Any, r: Any, form: str) -> Callable[[Arr
         return least + range_ / (1.0 + k * power(zeta, r))
 
     return step
+
+
+def clipped_psi(
+    dtau: Any, psi: Callable[[Array], Array], *, m: Any, M: Any
+) -> Callable[[Array], Array]:
+    """zeta -> dtau psi(zeta) for a function of the user's, checked on a grid and clipped."""
+    check.bounds(m, M)
+    zetas = jnp.asarray(_TRIED, jnp.float32)
+    found = jax.vmap(psi)(zetas)
+    if getattr(found, "shape", None) != zetas.shape:
+        raise ValueError(
+            f"psi must turn one number zeta into one number, got {found!r} for {zetas.size} zetas"
+        )
+    values = np.asarray(found, np.float64)
+    wrong = ~((values >= m * (1 - _ROUNDING)) & (values <= M * (1 + _ROUNDING)))  # nan is wrong
+    if wrong.any():
+        first = int(np.argmax(wrong))
+        raise ValueError(
+            f"psi must stay within its bounds m={m!r} and M={M!r}, but psi({zetas[first]:.6g}) = "
+            f"{values[first]:.6g}; give the bounds it has, or change it there"
+        )
+
+    def step(zeta: Array) -> Array:
+        return jnp.clip(dtau * psi(zeta), dtau * m, dtau * M)
+
+    return step
+
+
+def step_function(
+    dtau: float, psi: str | Callable[[Array], Array], *, m: Any, M: Any, r: Any
+) -> tuple[str, Callable[[Array], Array], Any]:
+    """The name of psi, zeta -> dtau psi(zeta), and m."""
+    form = psi.replace("-", "_") if isinstance(psi, str) else None
+    if m is None and form == "scale_free":
+        check.positive(M=M)
+        m = 1.0 / M
+    if m is None:
+        raise TypeError(f"m, the lower bound of psi, is needed with psi={psi!r}")
+    if form is not None:
+        if r is None:
+            raise TypeError(f"r, the exponent of zeta, is needed with psi={psi!r}")
+        return form, scaled_psi(dtau, m=m, M=M, r=r, form=form), m
+    if not callable(psi):
+        raise TypeError(f"psi must be a name or a function of zeta, got {psi!r}")
+    if r is not None:
+        raise TypeError(f"r belongs to a psi with a name, not to a function; got r={r!r}")
+    name = getattr(psi, "__qualname__", type(psi).__qualname__)
+    return name, clipped_psi(dtau, psi, m=m, M=M), m

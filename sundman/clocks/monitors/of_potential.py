@@ -1,0 +1,74 @@
+"""Monitors made of a potential: its energy, its curvature."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax import Array
+
+from sundman.clocks.base import PyTree, time_dtype
+from sundman.clocks.monitors.base import check_callable, total
+from sundman.noise import Stream
+from sundman.noise.stream import map_leaves, words
+
+_PROBE = 0x5EED
+
+
+@dataclass(frozen=True)
+class Energy:
+    """q = max(U - lowest, 0)."""
+
+    potential: Callable[[PyTree], Array]
+    lowest: float
+
+    def init(self, params: PyTree) -> None:
+        """Nothing."""
+
+    def measure(self, grads: PyTree, params: PyTree, memory: None, step: Array):
+        """The energy above the lowest."""
+        del grads, step
+        above = jnp.asarray(self.potential(params), time_dtype(params)) - self.lowest
+        return jnp.maximum(above, 0.0), memory
+
+
+@dataclass(frozen=True)
+class Curvature:
+    """q = |v . H v|."""
+
+    potential: Callable[[PyTree], Array]
+
+    def init(self, params: PyTree) -> None:
+        """Nothing."""
+
+    def measure(self, grads: PyTree, params: PyTree, memory: None, step: Array):
+        """By a Hessian-vector product: the derivative of grad U along v."""
+        del grads
+        stream = Stream(jnp.array([_PROBE, 0], jnp.uint32), step)
+
+        def signs(shape: tuple[int, ...], dtype: Any, offset: int) -> Array:
+            bit = words(stream, shape, offset)[0] & jnp.uint32(1)
+            return (2.0 * bit.astype(jnp.float32) - 1.0).astype(dtype)
+
+        v = map_leaves(signs, params)
+        _, Hv = jax.jvp(jax.grad(self.potential), (params,), (v,))
+        return jnp.abs(total(jax.tree.map(jnp.multiply, v, Hv), time_dtype(params))), memory
+
+
+def energy(potential: Callable[[PyTree], Array], *, lowest: float = 0.0) -> Energy:
+    """q = max(U(theta) - lowest, 0): short steps high up. ``lowest`` should be below U's least."""
+    check_callable("energy", potential)
+    return Energy(potential, float(lowest))
+
+
+def curvature(potential: Callable[[PyTree], Array]) -> Curvature:
+    """q = |v . H v|, H the Hessian of ``potential`` and v random signs from the step's number.
+
+    The trace of H on average (Hutchinson 1990), for about two more gradients a step: short steps
+    where U is stiff, even where its gradient vanishes. All chains share a step's signs.
+    """
+    check_callable("curvature", potential)
+    return Curvature(potential)
