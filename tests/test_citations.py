@@ -18,6 +18,24 @@ RECIPES = {
 }
 
 
+def test_every_recipe_can_be_cited():
+    for name in sundman.recipes.__all__:
+        assert name.replace("_", "-") in citations.names()
+
+
+def test_every_integrator_can_be_cited():
+    schemes = {name for name in sundman.integrators.__all__ if name.islower()} - {"staged"}
+    assert schemes == set(citations._OF_INTEGRATOR)
+
+
+def test_a_clock_and_an_integrator_bring_their_papers():
+    mixed = sundman.compose(
+        sundman.integrators.leimkuhler_matthews(), sundman.clocks.cyclical(1e-3, cycle=100)
+    )
+    assert "zhang2020" in sundman.cite(mixed)
+    assert "leimkuhler2013rational" in sundman.cite(mixed)
+
+
 @pytest.mark.parametrize("name", RECIPES)
 def test_a_sampler_and_its_name_cite_the_same(name):
     sampler, paper = RECIPES[name]

@@ -22,7 +22,14 @@ _NAMES = {
     "leimkuhler_matthews": "LM",
     "sghmc": "SGHMC",
     "baoab": "BAOAB",
+    "obabo": "OBABO",
     "sgnht": "SGNHT",
+    "psgld": "pSGLD",
+    "adam_sgld": "AdamSGLD",
+    "sgrld": "SGRLD",
+    "sgrhmc": "SGRHMC",
+    "replica_exchange": "Replica exchange SGLD",
+    "contour": "Contour SGLD",
 }
 
 
@@ -56,7 +63,10 @@ def target_name(target: Any) -> str:
 
 def sampler(settings: Mapping[str, Any]) -> str:
     """The name people know: that of the integrator, with SA- on the Sundman clock."""
-    integrator, clock = settings.get("integrator"), settings.get("clock")
+    integrator = settings.get("moves_by", settings.get("integrator"))
+    clock = settings.get("clock")
+    if clock == "cyclical" and "moves_by" in settings:
+        return f"Cyclical {_NAMES.get(str(integrator), integrator)}"
     name = _NAMES.get(str(integrator), str(integrator or "A run"))
     if clock == "sundman":
         return "SamAdams" if integrator == "baoab" else f"SA-{name}"
@@ -65,7 +75,7 @@ def sampler(settings: Mapping[str, Any]) -> str:
 
 def cited(draws: Draws) -> Sequence[str]:
     """What to cite, as BibTeX: this library alone if the integrator is not one of its own."""
-    known = draws.settings.get("integrator") in _NAMES
+    known = draws.settings.get("moves_by", draws.settings.get("integrator")) in _NAMES
     return citations.entries(draws if known else "sundman")
 
 
