@@ -9,11 +9,13 @@ import typer
 from sundman import __version__
 from sundman.cli.bnn import bnn
 from sundman.cli.demo import demo
+from sundman.cli.flags import Command, Group
 from sundman.cli.papers import cite, reproduce
 from sundman.cli.runs import diagnose, report, resume
 from sundman.cli.toy import toy
 
 app = typer.Typer(
+    cls=Group,
     add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode="markdown",
@@ -40,4 +42,4 @@ def top(
 
 
 for command in (demo, toy, bnn, reproduce, diagnose, report, resume, cite):
-    app.command()(command)
+    app.command(cls=Command)(command)

@@ -17,6 +17,7 @@ def bnn(
     name: Annotated[
         str | None,
         typer.Argument(
+            metavar="DATA",
             help="digits, mnist, fashion-mnist, uci/yacht, uci/energy, uci/concrete or "
             "uci/wine-quality-red.",
             show_default=False,
@@ -49,11 +50,15 @@ def bnn(
     ] = None,
     test_fraction: Annotated[
         float | None,
-        typer.Option("--test-fraction", help="Share held out. [0.2]", rich_help_panel=_DATA),
+        typer.Option(
+            "--test-fraction", help="Share held out. [default: 0.2]", rich_help_panel=_DATA
+        ),
     ] = None,
     split: Annotated[
         int | None,
-        typer.Option("--split", help="Which split of own or UCI data. [0]", rich_help_panel=_DATA),
+        typer.Option(
+            "--split", help="Which split of own or UCI data. [default: 0]", rich_help_panel=_DATA
+        ),
     ] = None,
     prior: Annotated[
         options.Text,
@@ -64,27 +69,31 @@ def bnn(
         ),
     ] = None,
     width: Annotated[
-        options.Count, options.run("--width", text="Units in each hidden layer. [50; MNIST: 400]")
+        options.Count,
+        options.run("--width", text="Units in each hidden layer. [default: 50; MNIST: 400]"),
     ] = None,
     depth: Annotated[
-        options.Count, options.run("--depth", text="Hidden layers. [2; regression: 1]")
+        options.Count, options.run("--depth", text="Hidden layers. [default: 2; regression: 1]")
     ] = None,
     epochs: Annotated[
         options.Count,
         options.run(
-            "--epochs", text="In total. [as many as make 20,000 steps; regression: 40,000]"
+            "--epochs", text="In total. [default: as many as make 20,000 steps; regression: 40,000]"
         ),
     ] = None,
     burn_in_epochs: Annotated[
-        options.Count, options.run("--burn-in-epochs", text="The first of them. [half]")
+        options.Count, options.run("--burn-in-epochs", text="The first of them. [default: half]")
     ] = None,
     batch: Annotated[
         options.Count,
-        options.run("--batch", text="Rows per step. [32; MNIST: 100; small regressions: all]"),
+        options.run(
+            "--batch", text="Rows per step. [default: 32; MNIST: 100; small regressions: all]"
+        ),
     ] = None,
     thin: options.Thin = None,
     seeds: Annotated[
-        options.Count, options.run("--seeds", text="How many chains, each of its own seed. [1]")
+        options.Count,
+        options.run("--seeds", text="How many chains, each of its own seed. [default: 1]"),
     ] = None,
     seed: options.Seed = None,
     temperature: options.Temperature = None,

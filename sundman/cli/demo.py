@@ -14,7 +14,9 @@ def demo(
         Path | None,
         options.output("--output", "-o", text="Directory. [default: sundman-demo]"),
     ] = None,
-    seed: Annotated[int, options.run("--seed", text="Of all random numbers. [2026]")] = 2026,
+    seed: Annotated[
+        int, options.run("--seed", text="Of all random numbers. [default: 2026]")
+    ] = 2026,
     force: options.Force = False,
     no_cache: options.NoCache = False,
     quick: Annotated[

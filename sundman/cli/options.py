@@ -30,7 +30,7 @@ Number = float | None
 Count = int | None
 Text = str | None
 
-Sampler = Annotated[Text, _setting("--sampler", text="The sampler's name; see below.")]
+Sampler = Annotated[Text, _setting("--sampler", text="The sampler's name; see above.")]
 Step = Annotated[Number, _setting("--step", "--h", text="Step h of a fixed-step sampler.")]
 Dtau = Annotated[Number, _setting("--dtau", text="Step dtau of an adaptive one: dt = psi dtau.")]
 Alpha = Annotated[Number, _setting("--alpha", text="Rate at which the clock forgets.")]
@@ -47,7 +47,7 @@ Sets = Annotated[
 ]
 Temperature = Annotated[Number, run("--temperature", "-T", text="T of the law exp(-U/T).")]
 Seed = Annotated[Count, run("--seed", text="Of all random numbers. [default: 0]")]
-Thin = Annotated[Count, run("--thin", text="Keep every so many steps one draw.")]
+Thin = Annotated[Count, run("--thin", text="Keep one draw every so many steps.")]
 Config = Annotated[
     Path | None, output("--config", text="A TOML file of settings; options given here win.")
 ]

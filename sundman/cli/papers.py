@@ -14,7 +14,8 @@ from sundman.cli.errors import Stopped, UserError, at_the_door, unknown
 
 def cite(
     sampler: Annotated[
-        str | None, typer.Argument(help="A sampler; all works if not given.", show_default=False)
+        str | None,
+        typer.Argument(metavar="SAMPLER", help="All works if not given.", show_default=False),
     ] = None,
 ) -> None:
     """The BibTeX of a sampler, or of everything used here.
@@ -34,12 +35,16 @@ def reproduce(
     name: Annotated[
         str,
         typer.Argument(
+            metavar="NAME",
             help="fig-star, fig-muller-brown, table1, fig-logprob, fig-robustness, theory or all.",
             show_default=False,
         ),
     ],
     scale: Annotated[
-        str, options.run("--scale", text="quick (minutes), standard (an hour) or paper. [quick]")
+        str,
+        options.run(
+            "--scale", text="quick (minutes), standard (an hour) or paper. [default: quick]"
+        ),
     ] = "quick",
     seed: Annotated[int, options.run("--seed", text="Of everything random. [default: 0]")] = 0,
     data: Annotated[

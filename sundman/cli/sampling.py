@@ -5,13 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import sundman
+from sundman.runner.divergence import AllDivergedError
 
 
 def sampled(*given: Any, **settings: Any) -> sundman.Draws | None:
     """The draws, or None if every chain diverged before the first."""
     try:
         return sundman.sample(*given, **settings)
-    except ValueError as error:
-        if "every chain diverged" not in str(error):
-            raise
+    except AllDivergedError:
         return None

@@ -14,6 +14,7 @@ def toy(
     target: Annotated[
         str | None,
         typer.Argument(
+            metavar="TARGET",
             help="star, muller-brown, funnel, mixture, banana, gaussian, double-well or quartic.",
             show_default=False,
         ),
@@ -28,7 +29,8 @@ def toy(
         options.run("--steps", text="Steps of each chain, burn-in included. [default: 200,000]"),
     ] = None,
     burn_in: Annotated[
-        options.Count, options.run("--burn-in", text="The first of them, not kept. [20,000]")
+        options.Count,
+        options.run("--burn-in", text="The first of them, not kept. [default: 20,000]"),
     ] = None,
     thin: options.Thin = None,
     chains: Annotated[

@@ -27,6 +27,7 @@ from sundman.data.base import Dataset
 from sundman.experiments import quiet
 from sundman.experiments.scoring import ensemble, final_scales, lost, steps_taken
 from sundman.experiments.units import Bench, Numbers
+from sundman.runner.divergence import AllDivergedError
 
 BATCH = 100
 CLOCK: dict[str, Any] = {"alpha": 1000.0, "m": 0.5, "M": 2.0}
@@ -153,9 +154,7 @@ def sample_and_score(chain: Chain, data: Dataset, store: Path, console: Any = No
             store=store,
             resume=True,
         )
-    except ValueError as error:
-        if "diverged in the burn-in" not in str(error):
-            raise
+    except AllDivergedError:
         return {**lost(burn_in), "steps_per_epoch": per_epoch}
     skipped = round(len(draws) * chain.skip / (chain.epochs - chain.burn_in))
     return {

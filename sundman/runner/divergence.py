@@ -18,6 +18,10 @@ class DivergenceError(RuntimeError):
     """A chain ran away, and ``on_divergence="raise"`` asked to stop there."""
 
 
+class AllDivergedError(ValueError):
+    """Every chain ran away in the burn-in: there is no draw to return."""
+
+
 def _advice(settings: Mapping[str, Any]) -> str:
     if settings.get("clock") != "sundman":
         now = f", now h={settings['h']:g}" if isinstance(settings.get("h"), float | int) else ""

@@ -152,5 +152,7 @@ def run(
     if said is not None:
         warnings.warn(said, divergence.DivergenceWarning, stacklevel=3)
     if done.draws == 0:
-        raise ValueError("every chain diverged in the burn-in: there is no draw to return")
+        raise divergence.AllDivergedError(
+            "every chain diverged in the burn-in: there is no draw to return"
+        )
     return Outcome(done, work, guard.losses)

@@ -175,6 +175,7 @@ def test_help_of_every_command(capsys, command):
     out = capsys.readouterr().out
     assert f"Usage: sundman {command}" in out
     assert "For example:" in out
+    assert "bool" not in out
 
 
 def test_help_without_a_command(capsys):
