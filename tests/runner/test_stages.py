@@ -12,15 +12,16 @@ from sundman.clocks import Stages
 from sundman.data.host import HostBatches
 from sundman.recipes_extended import cyclical_sghmc, cyclical_sgld
 from sundman.runner.engine import Piece
-from sundman.runner.start import start_chains
 from sundman.runner.stages import draws_within, turns
+from sundman.runner.start import start_chains
 from tests.store.runs import Do, assert_same, bowl, broken_off, crash, run, small_pieces  # noqa: F401
 
 SAMPLER = cyclical_sgld(0.1, cycle=10, explore=4)
 
 
-def collected(burn_in, draws, thin, stages=Stages(10, 4)):
+def collected(burn_in, draws, thin):
     """The steps whose positions are drawn, by the plain rule."""
+    stages = SAMPLER.clock.stages
     found = []
     for begin in range(0, 10**6, stages.cycle):
         first = max(begin + stages.explore, burn_in)
