@@ -1,0 +1,176 @@
+"""Metric tensors: roots and divergences against the matrices written out, and bad input."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax.flatten_util import ravel_pytree
+
+import sundman
+from sundman import metric_tensors
+from sundman.noise import Stream
+
+STREAM = Stream(jnp.array([1, 2], jnp.uint32), jnp.uint32(0))
+POSITION = jnp.array([0.4, -0.9, 0.2])
+ROWS = np.array([[0.5, 1.0, -1.0], [2.0, 0.1, 0.3]], np.float32)
+
+
+def potential(x):
+    return jnp.sum(x**4) / 4 + x[0] * x[1] ** 2 + jnp.cos(x[2] * x[1])
+
+
+def information(x):
+    return 1.0 + x**2 + jnp.roll(x, 1) ** 2
+
+
+def matrix(x):
+    return jnp.diag(1.0 + x**2) + 0.3 * jnp.outer(jnp.sin(x), jnp.sin(x)) + 0.2 * x[0] ** 2
+
+
+def log_likelihood(x, row):
+    return -jnp.log1p(jnp.sum((x - row) ** 2) + x[0] * x[1])
+
+
+def monge_matrix(x):
+    u = jax.grad(potential)(x)
+    return jnp.eye(3) + 0.49 * jnp.outer(u, u)
+
+
+def fisher_matrix(x):
+    each = jax.vmap(jax.grad(log_likelihood), (None, 0))(x, ROWS)
+    return jnp.diag(1.5 * (each**2).sum(axis=0) + 0.1)
+
+
+CASES = {
+    "diagonal": (metric_tensors.diagonal(information), lambda x: jnp.diag(information(x))),
+    "slope given": (
+        metric_tensors.diagonal(information, slope=lambda x: 2.0 * x),
+        lambda x: jnp.diag(information(x)),
+    ),
+    "elementwise": (
+        metric_tensors.diagonal(lambda x: jnp.exp(x), slope="elementwise"),
+        lambda x: jnp.diag(jnp.exp(x)),
+    ),
+    "dense": (metric_tensors.dense(matrix), matrix),
+    "fisher": (
+        metric_tensors.fisher(log_likelihood, ROWS, prior_precision=0.1, scale=1.5),
+        fisher_matrix,
+    ),
+    "monge": (metric_tensors.monge(potential, 0.7), monge_matrix),
+}
+
+
+def columns(times):
+    return jax.vmap(lambda v: times(POSITION, v), out_axes=1)(jnp.eye(3))
+
+
+def check_against_the_matrix(metric, G):
+    inverse = jnp.linalg.inv(G(POSITION))
+    root = columns(metric.root_times)
+    np.testing.assert_allclose(root @ root.T, inverse, atol=2e-6)
+    np.testing.assert_allclose(columns(metric.transpose_times), root.T, atol=2e-6)
+    np.testing.assert_allclose(columns(metric.inverse_times), inverse, atol=2e-6)
+
+    def root_at(x):
+        return jax.vmap(lambda v: metric.root_times(x, v), out_axes=1)(jnp.eye(3))
+
+    change = jax.jacfwd(lambda x: jnp.linalg.inv(G(x)))(POSITION)
+    np.testing.assert_allclose(
+        metric.divergence(STREAM, POSITION), jnp.einsum("ijj->i", change), atol=1e-5
+    )
+    change = jax.jacfwd(root_at)(POSITION)
+    np.testing.assert_allclose(
+        metric.root_divergence(STREAM, POSITION), jnp.einsum("jij->i", change), atol=1e-5
+    )
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_root_and_divergences_are_those_of_the_matrix(name):
+    check_against_the_matrix(*CASES[name])
+
+
+def test_probed_divergence_is_unbiased():
+    metric, exact = metric_tensors.diagonal(information, slope="probed"), CASES["diagonal"][0]
+    streams = jax.vmap(lambda step: Stream(STREAM.key, step))(jnp.arange(4000, dtype=jnp.uint32))
+    found = np.asarray(jax.vmap(metric.divergence, (0, None))(streams, POSITION))
+    error = found.std(axis=0) / np.sqrt(4000)
+    truth = exact.divergence(STREAM, POSITION)
+    np.testing.assert_array_less(np.abs(found.mean(axis=0) - truth), 5 * error + 1e-6)
+
+
+def test_monge_on_a_tree_is_monge_on_its_ravelled_vector():
+    tree = {"a": POSITION[:1], "b": POSITION[1:].reshape(2, 1)}
+    _, unravel = ravel_pytree(tree)
+    flat = metric_tensors.monge(potential, 0.7)
+    metric = metric_tensors.monge(lambda tree: potential(ravel_pytree(tree)[0]), 0.7)
+    v = jnp.array([1.0, 2.0, -1.0])
+    for one, other in (
+        (metric.root_times(tree, unravel(v)), flat.root_times(POSITION, v)),
+        (metric.divergence(STREAM, tree), flat.divergence(STREAM, POSITION)),
+    ):
+        np.testing.assert_allclose(ravel_pytree(one)[0], other, rtol=1e-5)
+
+
+def test_posterior_fisher_is_fisher_of_its_rows():
+    x = np.linspace(-1, 1, 8, dtype=np.float32)[:, None]
+    posterior = sundman.Posterior(
+        lambda w, x: x @ w, data=(x, x[:, 0]), likelihood=sundman.likelihoods.gaussian(0.5)
+    )
+    metric = metric_tensors.posterior_fisher(posterior, prior_precision=2.0, rows=4)
+    w = jnp.array([0.3])
+    slopes = (x[:4, 0] - x[:4, 0] * 0.3) * x[:4, 0] / 0.25
+    truth = 1.0 / (2.0 * np.sum(slopes**2) + 2.0)
+    assert metric.inverse_times(w, jnp.ones(1))[0] == pytest.approx(truth, rel=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("metric", "position", "message"),
+    [
+        (metric_tensors.diagonal(lambda x: x), jnp.array([1.0, -2.0]), "least element is -2.0"),
+        (
+            metric_tensors.diagonal(lambda x: {"w": x["w"] * 0}),
+            {"w": jnp.ones(2)},
+            r"least element in \['w'\] is 0.0",
+        ),
+        (metric_tensors.diagonal(lambda x: x * jnp.nan), jnp.ones(2), "is nan"),
+        (metric_tensors.diagonal(lambda x: x[:1]), jnp.ones(2), r"\(2,\), the metric \(1,\)"),
+        (
+            metric_tensors.dense(lambda x: jnp.array([[1.0, 2.0], [2.0, 1.0]])),
+            jnp.ones(2),
+            "least eigenvalue is -1.0",
+        ),
+        (metric_tensors.dense(lambda x: jnp.eye(3)), jnp.ones(2), r"\(2, 2\), got \(3, 3\)"),
+        (metric_tensors.dense(lambda x: jnp.eye(2)), {"w": jnp.ones(2)}, r"shape \(d,\)"),
+        (
+            metric_tensors.dense(lambda x: jnp.array([[3.0, 1.0], [0.0, 3.0]])),
+            jnp.ones(2),
+            "symmetric",
+        ),
+    ],
+)
+def test_a_metric_that_is_none_is_refused_at_the_first_position(metric, position, message):
+    for make in (sundman.integrators.sgrld, sundman.integrators.sgrhmc):
+        with pytest.raises(ValueError, match=message):
+            make(metric).init(position)
+
+
+@pytest.mark.parametrize(
+    ("make", "error", "message"),
+    [
+        (lambda: metric_tensors.diagonal(2.0), TypeError, "function=2.0"),
+        (lambda: metric_tensors.diagonal(information, slope="steep"), ValueError, "slope='steep'"),
+        (lambda: metric_tensors.diagonal(information, probes=0), ValueError, "probes=0"),
+        (lambda: metric_tensors.dense(None), TypeError, "function=None"),
+        (lambda: metric_tensors.monge(potential, -1.0), ValueError, "alpha=-1.0"),
+        (
+            lambda: metric_tensors.fisher(log_likelihood, ROWS, prior_precision=0.0),
+            ValueError,
+            "prior_precision=0.0",
+        ),
+        (lambda: sundman.integrators.sgrld(information), TypeError, "sundman.metric_tensors"),
+        (lambda: sundman.integrators.sgrhmc("fisher"), TypeError, "metric='fisher'"),
+    ],
+)
+def test_bad_input_is_named(make, error, message):
+    with pytest.raises(error, match=message):
+        make()
