@@ -110,13 +110,15 @@ def contour_sgld(
     high: float,
     bins: int = 50,
     flatness: float = 0.75,
-    gain: float = 0.01,
-    gain_offset: float = 1e4,
-    gain_power: float = 0.75,
+    gain: float = 0.1,
+    gain_offset: float = 100.0,
+    gain_power: float = 1.0,
+    learn: int | None = None,
 ) -> Sampler:
     """Contour SGLD at the fixed step h: energies from low to high are flattened and reweighted.
 
-    Settings of :func:`sundman.integrators.contour`. What is learnt first is wrong: give a burn-in.
+    Settings of :func:`sundman.integrators.contour`. With ``learn`` equal to the burn-in of the run
+    the landscape is fixed before the first draw, and averages are not biased by its changes.
     """
     return compose(
         integrators.contour(
@@ -128,6 +130,7 @@ def contour_sgld(
             gain=gain,
             gain_offset=gain_offset,
             gain_power=gain_power,
+            learn=learn,
         ),
         clocks.constant(h),
     )

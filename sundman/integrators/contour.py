@@ -16,6 +16,13 @@ An energy outside the range counts for the first or the last bin, and Psi is fla
 ``low`` and above ``high`` the gradient has the factor 1. ``least`` bounds log Psi: a bin that was
 never met would push without limit. With an adaptive clock the weights are right as well, but p
 counts steps, not time.
+
+While p moves it follows the recent path of the very chain it steers, which biases averages in
+proportion to omega_n times the steps it takes to cross the landscape. So omega_n should fall like
+1/n, as it does by default: with gain .02, offset 1e4 and power .75 the share of a well that has
+.277 came out as .352(10) after 40,000 steps, by default as .274(10). With ``learn`` p is fixed
+after so many steps and the law of the draws after them, by a burn-in as long, is exact but for the
+step; a p that was fixed too early makes them slow to mix.
 """
 
 from __future__ import annotations
@@ -50,9 +57,10 @@ def contour(
     high: float,
     bins: int = 50,
     flatness: float = 0.75,
-    gain: float = 0.01,
-    gain_offset: float = 1e4,
-    gain_power: float = 0.75,
+    gain: float = 0.1,
+    gain_offset: float = 100.0,
+    gain_power: float = 1.0,
+    learn: int | None = None,
     least: float = 1e-6,
 ) -> Integrator:
     """SGLD on a landscape flattened along the energy.
@@ -63,11 +71,14 @@ def contour(
       bins: how many bins it is cut into.
       flatness: f, the zeta of the paper: 0 is SGLD, at 1 all bins are met equally often.
       gain, gain_offset, gain_power: omega_n, how fast p is learnt; the power in (1/2, 1].
+      learn: steps after which p is fixed; it never is if not given.
       least: what a bin has at least, as far as Psi is concerned.
     """
     check.not_negative(temperature=temperature, flatness=flatness)
     check.positive(gain=gain, gain_offset=gain_offset, least=least)
     check.count("bins", bins, least=2)
+    if learn is not None:
+        check.count("learn", learn, least=0)
     if not low < high:
         raise ValueError(f"the range of energies needs low < high, got low={low!r}, high={high!r}")
     if not 0.5 < gain_power <= 1.0:
@@ -108,6 +119,8 @@ def contour(
         updates = jax.tree.map(step, per_leaf(dt, params), grads, gaussian(stream, params))
         factor = jnp.exp(flatness * log_psi)
         omega = gain * (1.0 + stream.step.astype(factor.dtype) / gain_offset) ** -gain_power
+        if learn is not None:
+            omega = jnp.where(stream.step < jnp.uint32(learn), omega, 0.0)
         met = jnp.arange(bins) == index
         shares = state.shares + omega * factor * (met - state.shares)
         return cast_like(updates, params), ContourState(shares, factor)
@@ -122,6 +135,7 @@ def contour(
         "gain": gain,
         "gain_offset": gain_offset,
         "gain_power": gain_power,
+        "learn": learn,
         "least": least,
     }
     again = partial(
@@ -133,6 +147,7 @@ def contour(
         gain=gain,
         gain_offset=gain_offset,
         gain_power=gain_power,
+        learn=learn,
         least=least,
     )
     return Integrator(init, move, again, settings, needs_value=True, weigh=_factor)
