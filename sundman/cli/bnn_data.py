@@ -74,9 +74,11 @@ def _named(asked: Mapping[str, Any]) -> Loaded:
         if not isinstance(error.__cause__, FileNotFoundError):
             raise
         folder = name.replace("fashion-mnist", "fashion_mnist")
+        wrong = "could not be downloaded" if asked["download"] else "were not found"
+        other = "" if asked["download"] else ", or add --download"
         raise UserError(
-            f"the files of {name} were not found; put them into DIR/{folder} and give --data DIR "
-            f"(or SUNDMAN_DATA_DIR, or {cache_directory()}), or add --download"
+            f"the files of {name} {wrong}; put them into DIR/{folder} and give --data DIR (or "
+            f"SUNDMAN_DATA_DIR, or {cache_directory()}){other}"
         ) from error
     told = f"Standard split {asked['split']} of 20; features and target standardised."
     return Loaded(data, [told])

@@ -60,7 +60,7 @@ def reliability(found: Mapping[str, Any], labels: Any) -> Figure:
         for name, probabilities in found.items():
             plot.reliability(ax, probabilities, labels, label=name)
         if len(found) > 1:
-            ax.legend()
+            ax.legend(loc="lower right")
 
     errors = [f"{name} {100 * metrics.ece(p, labels, bins=15):.2g}%" for name, p in found.items()]
     told = f"Expected calibration error: {', '.join(errors)}."

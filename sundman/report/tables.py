@@ -35,17 +35,17 @@ _MANY = 8  # columns from which a table is set smaller on paper
 
 
 def numeric(cells: Iterable[str]) -> bool:
-    """Whether a column is one of numbers: every cell is one or empty, and some cell has a digit."""
-    filled = [cell.strip() for cell in cells if cell.strip()]
-    return all(_NUMBER.match(cell) for cell in filled) and any(
-        character.isdigit() for cell in filled for character in cell
+    """Whether a column is one of numbers: every line of a cell is one, and some have a digit."""
+    filled = [line.strip() for cell in cells for line in cell.splitlines() if line.strip()]
+    return all(_NUMBER.match(line) for line in filled) and any(
+        character.isdigit() for line in filled for character in line
     )
 
 
 def table(given: Table) -> str:
     """A table with its title, in a box of its own that scrolls if it is too wide.
 
-    A cell that begins with ✓, ◐, ✗ or ○ and a blank is set as a mark.
+    A cell that begins with ✓, ◐, ✗ or ○ and a blank is set as a mark; a cell may have lines.
     """
     _check(given)
     sides = _sides(given.rows, len(given.columns))
@@ -125,7 +125,7 @@ def _grid(
     ]
     return element(
         "table",
-        element("caption", inline(title)) if title else "",
+        element("caption", element("span", inline(title))) if title else "",
         element("thead", element("tr", *heads, role="row"), role="rowgroup"),
         element("tbody", *(f"\n{row}" for row in body), role="rowgroup"),
         class_=class_,
@@ -137,7 +137,8 @@ def _grid(
 def _content(text: str) -> str:
     if text[:1] in _CLASSES and text[1:2] == " ":
         return mark(text)
-    return element("span", inline(text)) if text else ""
+    lines = "<br>".join(inline(line) for line in text.splitlines())
+    return element("span", lines) if text else ""
 
 
 def _sides(rows: Sequence[Sequence[str]], columns: int) -> list[str | None]:

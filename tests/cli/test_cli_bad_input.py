@@ -87,6 +87,17 @@ def test_bad_settings(here, arguments, part):
     check(*here(*arguments), part)
 
 
+def test_a_download_without_a_network(here, monkeypatch):
+    def unreachable(*_, **__):
+        raise OSError("no route to host")
+
+    monkeypatch.setattr("urllib.request.urlopen", unreachable)
+    code, out, err = here("bnn", "uci/yacht", "--download")
+    *told, wrong = err.splitlines(keepends=True)
+    assert all(line.startswith("sundman: downloading ") for line in told)
+    check(code, out, wrong, "could not be downloaded")
+
+
 @pytest.mark.parametrize(
     ("text", "part"),
     [

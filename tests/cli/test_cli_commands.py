@@ -62,22 +62,46 @@ def test_bnn_is_scored_over_seeds_and_resumed(shell, tmp_path):
     assert results(path)["scores"] == found["scores"]
 
 
-def test_a_stopped_run_says_how_to_go_on(shell, tmp_path):
-    long = ["--steps", "3000000", "--chains", "16", "--thin", "1000"]
-    running = shell("toy", "star", *long, "-o", "long", cwd=tmp_path, start=True)
-    store = tmp_path / "long" / "runs" / "sa-sgld"
+def interrupted(running, folder):
+    """Ctrl-C once the first run of a command is on disk: what it then says."""
     deadline = time.monotonic() + 120
-    while not (store / "run.json").exists() and time.monotonic() < deadline:
+    while not any(folder.rglob("run.json")) and time.monotonic() < deadline:
         time.sleep(0.1)
     time.sleep(1.0)
     running.send_signal(signal.SIGINT)
     out, err = running.communicate(timeout=120)
     assert running.returncode == 130, (out, err)
     assert "Traceback" not in err
+    return err
+
+
+def test_a_stopped_run_says_how_to_go_on(shell, tmp_path):
+    long = ["--steps", "3000000", "--chains", "16", "--thin", "1000"]
+    running = shell("toy", "star", *long, "-o", "long", cwd=tmp_path, start=True)
+    err = interrupted(running, tmp_path / "long")
     assert err.endswith(f"sundman: stopped; go on with: sundman resume {tmp_path / 'long'}\n")
+    store = tmp_path / "long" / "runs" / "sa-sgld"
     out = ok(shell("resume", tmp_path / "long"))
     assert "virial" in out
     assert json.loads((store / "progress.json").read_text())["draws"] == 2980
+
+
+@pytest.mark.slow
+def test_a_stopped_network_goes_on(shell, tmp_path):
+    small = ["--width", "5", "--depth", "1", "--thin", "1000", "--epochs", "1000"]
+    running = shell("bnn", "digits", *small, "-o", "net", cwd=tmp_path, start=True)
+    err = interrupted(running, tmp_path / "net")
+    assert err.endswith(f"sundman: stopped; go on with: sundman resume {tmp_path / 'net'}\n")
+    assert "accuracy %" in ok(shell("resume", tmp_path / "net"))
+
+
+@pytest.mark.slow
+def test_a_stopped_experiment_goes_on(shell, tmp_path):
+    call = ["reproduce", "fig-robustness", "--scale", "test", "--data", "digits", "-o", "paper"]
+    running = shell(*call, cwd=tmp_path, start=True)
+    err = interrupted(running, tmp_path / "paper")
+    assert "stopped; go on with: sundman reproduce fig-robustness --scale test" in err
+    assert "Report:" in ok(shell(*call, cwd=tmp_path))
 
 
 @pytest.mark.slow

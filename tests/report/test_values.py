@@ -63,6 +63,8 @@ def test_durations(seconds, text):
         (["1", "two"], False),
         (["2 chains"], False),
         (["", "–"], False),
+        (["0.2014\n-22.0 ± 0.8 %", "0.258"], True),
+        (["0.2014\nof all"], False),
     ],
 )
 def test_columns_of_numbers(cells, wanted):
