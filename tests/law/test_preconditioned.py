@@ -129,7 +129,13 @@ def test_adam_sgld_is_biased():
 @pytest.mark.slow
 @pytest.mark.parametrize("corrected", [False, True])
 def test_psgld_on_star_does_not_improve_with_the_step(corrected):
-    """At decay = .99, eps = 1 E[x^2 y^2] is further off at h = 1e-3 than at 4e-3."""
+    """Relative bias of E[x^2 y^2] at decay = .99, eps = 1:
+
+    h                     4e-3        1e-3        2.5e-4
+    without Gamma         .039(5)     .147(3)     .443(4)
+    Gamma of the step     .025(5)     .132(3)     .427(4)
+    Gamma of the limit   -.508(4)    -.755(1)    -.804(1)
+    """
     target = star()
     product = {"x2y2": lambda x: (x[..., 0] * x[..., 1]) ** 2}
     known = curvature.exact(target.potential) if corrected else None
