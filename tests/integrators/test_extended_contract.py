@@ -10,7 +10,7 @@ from jax import lax
 import sundman
 from sundman import clocks, integrators
 from sundman.noise import Stream
-from sundman.recipes_extended import (
+from sundman.recipes import (
     contour_sgld,
     cyclical_sghmc,
     cyclical_sgld,

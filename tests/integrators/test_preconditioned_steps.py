@@ -9,7 +9,7 @@ import pytest
 import sundman
 from sundman import curvature, integrators, metric_tensors
 from sundman.noise import Stream
-from sundman.recipes_preconditioned import adam_sgld, psgld, sa_psgld, sa_sgrld, sgrhmc, sgrld
+from sundman.recipes import adam_sgld, psgld, sa_psgld, sa_sgrld, sgrhmc, sgrld
 
 STREAM = Stream(jnp.array([1, 2], jnp.uint32), jnp.uint32(0))
 PARAMS = {"w": jnp.ones((3, 2)), "b": [jnp.zeros(2), jnp.float32(0.5)]}

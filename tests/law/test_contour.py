@@ -14,7 +14,7 @@ import sundman
 from sundman import integrators
 from sundman.estimate import Estimate
 from sundman.noise import Stream
-from sundman.recipes_extended import contour_sgld
+from sundman.recipes import contour_sgld
 from sundman.targets import Target
 from sundman.targets.assemble import by_quadrature
 

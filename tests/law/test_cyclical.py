@@ -17,7 +17,7 @@ from battery import SIGMAS, Floats
 
 import sundman
 from sundman.estimate import Estimate
-from sundman.recipes_extended import cyclical_sghmc, cyclical_sgld
+from sundman.recipes import cyclical_sghmc, cyclical_sgld
 from sundman.targets import Target, double_well
 from sundman.targets.assemble import by_quadrature
 

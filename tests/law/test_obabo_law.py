@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from battery import Expected, check_law, mean_step, run
 
-from sundman.recipes_extended import obabo, sa_obabo
+from sundman.recipes import obabo, sa_obabo
 from sundman.targets import gaussian
 
 GAMMA, H = 2.0, 0.5

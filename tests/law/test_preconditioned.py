@@ -21,7 +21,7 @@ from euler_operator import by_density, limit
 
 import sundman
 from sundman import curvature, integrators
-from sundman.recipes_preconditioned import adam_sgld, psgld
+from sundman.recipes import adam_sgld, psgld
 from sundman.targets import gaussian, quartic, star
 
 EPS = 1.0

@@ -19,7 +19,7 @@ import sundman
 from sundman import clocks, integrators
 from sundman.estimate import Estimate
 from sundman.noise import Stream
-from sundman.recipes_extended import replica_exchange_sgld
+from sundman.recipes import replica_exchange_sgld
 from sundman.targets import Target
 from sundman.targets.assemble import by_quadrature
 
@@ -106,7 +106,7 @@ def averages(target: Target, sampler: sundman.Sampler, start: float) -> dict[str
         init=jnp.full(1, start),
         chains=128,
         steps=16_000,
-        burn_in=4_000,
+        burn_in=8_000,
         thin=8,
         stats=(),
     )

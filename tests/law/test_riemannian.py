@@ -23,7 +23,7 @@ from sundman import metric_tensors
 from sundman.integrators import sgrld as sgrld_integrator
 from sundman.metric_tensors import Metric
 from sundman.noise import Stream
-from sundman.recipes_preconditioned import sgrhmc, sgrld
+from sundman.recipes import sgrhmc, sgrld
 from sundman.targets import gaussian, quartic
 from sundman.targets.assemble import by_quadrature
 from sundman.targets.base import namespace

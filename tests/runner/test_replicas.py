@@ -10,7 +10,7 @@ import pytest
 import sundman
 from sundman import gradients, integrators
 from sundman.noise import Stream
-from sundman.recipes_extended import contour_sgld, replica_exchange_sgld
+from sundman.recipes import contour_sgld, replica_exchange_sgld
 from sundman.runner.replicas import replicated
 from tests.store.runs import assert_same, bowl, broken_off, run, small_pieces  # noqa: F401
 

@@ -10,7 +10,7 @@ import sundman
 from sundman import clocks
 from sundman.clocks import Stages
 from sundman.data.host import HostBatches
-from sundman.recipes_extended import cyclical_sghmc, cyclical_sgld
+from sundman.recipes import cyclical_sghmc, cyclical_sgld
 from sundman.runner.engine import Piece
 from sundman.runner.stages import draws_within, turns
 from sundman.runner.start import start_chains

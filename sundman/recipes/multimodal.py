@@ -1,34 +1,14 @@
-"""More recipes: OBABO, cyclical samplers, replica exchange and contour SGLD."""
+"""Samplers for targets of several modes: in cycles, with hot copies, over flattened energies."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Unpack
 
 from sundman import check, clocks, integrators
-from sundman.clocks import Clock, SundmanSettings
+from sundman.clocks import Clock
 from sundman.integrators import Integrator
 from sundman.noise import Noise
 from sundman.samplers import Sampler, compose
-
-
-def obabo(h: float, temperature: float = 1.0, *, gamma: float = 1.0, sigma: float = 0.0) -> Sampler:
-    """OBABO kinetic Langevin at the fixed step h."""
-    return compose(integrators.obabo(temperature, gamma=gamma, sigma=sigma), clocks.constant(h))
-
-
-def sa_obabo(
-    dtau: float,
-    *,
-    temperature: float = 1.0,
-    gamma: float = 1.0,
-    sigma: float = 0.0,
-    **clock: Unpack[SundmanSettings],
-) -> Sampler:
-    """OBABO on the Sundman clock."""
-    return compose(
-        integrators.obabo(temperature, gamma=gamma, sigma=sigma), clocks.sundman(dtau, **clock)
-    )
 
 
 def _in_cycles(integrator: Integrator, clock: Clock) -> Sampler:
