@@ -77,8 +77,7 @@ def monge(
 
 
 def _dot(one: PyTree, other: PyTree) -> Array:
-    parts = jax.tree.leaves(jax.tree.map(jnp.vdot, one, other))
-    return sum(parts[1:], parts[0])
+    return jnp.asarray(sum(jax.tree.leaves(jax.tree.map(jnp.vdot, one, other))))
 
 
 def _gradient_and_product(potential: Callable, position: PyTree) -> tuple[PyTree, PyTree]:
