@@ -1,4 +1,4 @@
-"""Every monitor keeps the law: weighted averages right but for a bias that halves with the step.
+"""Every monitor keeps the law: weighted averages right but for a bias that falls with the step.
 
 The quartic well, and the star for the monitors that look at U itself; unweighted averages, which
 sample pi/psi, show that the clock does adapt. With gradient noise, the noise-corrected norm gives
@@ -39,7 +39,8 @@ def sampler(monitor, omega: float, dtau: float, **changes) -> sundman.Sampler:
 
 
 @pytest.mark.parametrize("name", MONITORS)
-def test_the_bias_on_the_quartic_is_of_first_order(name: str) -> None:
+def test_the_bias_on_the_quartic_falls_with_the_step(name: str) -> None:
+    """E[x²] is 4 to 11% large at dtau = .08, 1.3 to 3% at .04, and within .7% at .016."""
     truth, found = QUARTIC.truth["x2"], []
     for part in (1, 2):
         draws = run(
@@ -53,22 +54,18 @@ def test_the_bias_on_the_quartic_is_of_first_order(name: str) -> None:
         )
         found.append(average(draws, "x2"))
     unweighted = average(dataclasses.replace(draws, weight=np.ones_like(draws.weight)), "x2")
-    (whole, whole_error), (half, half_error) = found
-    print(
-        f"{name}: bias {whole / truth - 1:+.4f}({whole_error / truth:.4f}) "
-        f"{half / truth - 1:+.4f}({half_error / truth:.4f}) unweighted "
-        f"{unweighted.value / truth - 1:+.3f} mean dt / dtau {mean_step(draws) / DTAU * 2:.2f}"
-    )
-    assert half_error < 0.01 * truth
-    assert abs(half - truth) < SIGMAS * half_error + 0.02 * truth
-    limit, error = 2 * half - whole, np.hypot(2 * half_error, whole_error)
-    assert abs(limit - truth) < SIGMAS * error
     assert abs(unweighted.value - truth) > SIGMAS * unweighted.error
+    (whole, whole_error), (half, half_error) = found
+    assert whole - truth > SIGMAS * whole_error  # there is a bias to fall
+    assert half - truth < 0.04 * truth
+    limit, error = 2 * half - whole, SIGMAS * np.hypot(2 * half_error, whole_error)
+    assert limit - truth < error  # it falls in proportion to the step, or faster,
+    assert limit - truth > -0.5 * (whole - truth) - error  # as its square where that dominates
 
 
 @pytest.mark.parametrize("name", ["energy", "curvature"])
 def test_star(name: str) -> None:
-    """x²y², at half the bias of SGLD at that step, which is +7% at 2e-4."""
+    """x²y², with no more than the bias of SGLD at that step, which is +7% at 2e-4."""
     make, omega = {
         "energy": (monitors.energy(STAR.potential), 0.6),
         "curvature": (monitors.curvature(STAR.potential), 500.0),
@@ -82,7 +79,6 @@ def test_star(name: str) -> None:
     )
     value, error = average(draws, "x2y2")
     truth, dt = STAR.truth["x2y2"], mean_step(draws)
-    print(f"star {name}: {value / truth - 1:+.4f}({error / truth:.4f}) mean dt {dt:.3g}")
     assert error < 0.02 * truth
     assert abs(value - truth) < SIGMAS * error + 0.07 * truth * dt / 2e-4
 
@@ -104,9 +100,8 @@ def mean_dt(kind: str, sigma: float) -> float:
 
 
 def test_noise_does_not_shorten_the_corrected_step() -> None:
-    """sigma = 3: |G|² is ten times |grad U|²."""
+    """sigma = 3: |G|² is ten times |grad U|², mean steps .0100 (exact), .0040 (plain), .0100."""
     exact, plain = mean_dt("plain", 0.0), mean_dt("plain", 3.0)
     for kind in ("known", "estimated"):
         corrected = mean_dt(kind, 3.0)
-        print(f"mean dt: exact {exact:.5f}, plain {plain:.5f}, {kind} {corrected:.5f}")
         assert abs(corrected - exact) < 0.3 * abs(plain - exact)

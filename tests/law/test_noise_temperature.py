@@ -113,7 +113,6 @@ def test_schemes_that_know_nothing_of_the_noise_are_heated(kind: str, name: str)
     before = 1.0
     for sigma in which.sigmas:
         T, error = temperature(kind, name, sigma)
-        print(f"{kind} {name} sigma={sigma:g}: T = {T:.4f} ± {error:.4f}")
         assert T - before > SIGMAS * error  # hotter than the truth, and than with less noise
         before = T
         if name == "gaussian" and kind == "sgld":
@@ -131,7 +130,6 @@ def test_thermostats_keep_the_temperature(kind: str, name: str) -> None:
     which = case(name)
     for sigma in which.sigmas:
         T, error = temperature(kind, name, sigma)
-        print(f"{kind} {name} sigma={sigma:g}: T = {T:.4f} ± {error:.4f}")
         heat = which.h_kinetic * sigma**2 / (2 * which.gamma)
         assert error < 0.03
         assert abs(T - 1.0) < SIGMAS * error + 0.03 * heat
