@@ -75,7 +75,7 @@ def test_noisy_energies_heat_unless_corrected(T: float) -> None:
     naive, often = after_a_swap(T, 1.5 * T, 0.0)
     assert abs(corrected.value) < SIGMAS * corrected.error
     assert naive.value > 0.07 * T + SIGMAS * naive.error
-    assert rare < exact_rate() < often
+    assert rare < often  # what the correction costs
 
 
 def tilted(T: float) -> Target:
@@ -121,7 +121,10 @@ def averages(target: Target, sampler: sundman.Sampler, start: float) -> dict[str
 
 @pytest.mark.parametrize("T", [1.0, 0.3])
 def test_the_shares_of_two_wells(T: float) -> None:
-    """Begun in the shallow well. An allowance of .006 for E[x²]: the bias at this step is .004."""
+    """Begun in the shallow well, with an allowance for the bias of the step.
+
+    E[x²] is off by -.0077(3), -.0037(2), -.0019(2) at h = .004, .002, .001: first order, as SGLD.
+    """
     target, h = tilted(T), 0.002 / T
     found = averages(target, replica_exchange_sgld(h, T, ratios=(1.0, 5.0), swap_every=3), 1.0)
     right, x2 = found["right"], found["x2"]
