@@ -54,6 +54,7 @@ from sundman.recipes import (
     sgrld,
 )
 from sundman.runner import (
+    AllDivergedError,
     DivergenceError,
     DivergenceWarning,
     Interrupted,
@@ -70,6 +71,7 @@ from sundman.warm_start import map_estimate
 __version__ = "0.1.0"
 
 __all__ = [
+    "AllDivergedError",
     "Batch",
     "Diagnosis",
     "DivergenceError",

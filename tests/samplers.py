@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
+import jax
+
 import sundman
 
 
@@ -19,7 +21,7 @@ class Row(NamedTuple):
       build: (h, T, g_ref) -> sampler.
       adaptive: whether dt varies.
       kinetic: whether there is a momentum, so that h is the root of an overdamped step.
-      biased: whether its law is wrong by design, however small the step.
+      biased: whether its law is wrong by design, however small the step, with exact gradients.
       unfair: targets it is not made for.
       sharpness: the step in units of what the target's stiffness allows, in the battery.
     """
@@ -44,6 +46,16 @@ def _clock(h: float, g_ref: float, a: float = 0.01) -> dict:
     }
 
 
+def _in_cycles(h: float) -> dict:
+    """Cycles of 500 steps whose sampling stage has the mean step h."""
+    return {"h": 7.0 * h, "cycle": 500, "explore": 250}
+
+
+METRIC = sundman.metric_tensors.diagonal(
+    lambda params: jax.tree.map(lambda x: (2.0 + x**2) / (1.0 + x**2), params),
+    slope="elementwise",
+)
+
 SAMPLERS: dict[str, Row] = {
     "sgld": Row(lambda h, T, g: sundman.sgld(h, T)),
     "sgld_three_point": Row(lambda h, T, g: sundman.sgld(h, T, noise="three_point")),
@@ -61,5 +73,49 @@ SAMPLERS: dict[str, Row] = {
     "sgnht": Row(lambda h, T, g: sundman.sgnht(h, T, gamma=2.0), kinetic=True),
     "sa_sgnht": Row(
         lambda h, T, g: sundman.sa_sgnht(h, temperature=T, gamma=2.0, **_clock(h, g)), True, True
+    ),
+    "sgnht_per_coordinate": Row(
+        lambda h, T, g: sundman.compose(
+            sundman.integrators.sgnht(T, gamma=2.0, per_coordinate=True), sundman.clocks.constant(h)
+        ),
+        kinetic=True,
+    ),
+    "obabo": Row(lambda h, T, g: sundman.obabo(h, T, gamma=2.0), kinetic=True),
+    "sa_obabo": Row(
+        lambda h, T, g: sundman.sa_obabo(h, temperature=T, gamma=2.0, **_clock(h, g)), True, True
+    ),
+    "sgld_decreasing": Row(
+        lambda h, T, g: sundman.compose(
+            sundman.integrators.euler_maruyama(T), sundman.clocks.polynomial(h, offset=1e4)
+        ),
+        True,
+    ),
+    "sa_sgld_blockwise": Row(
+        lambda h, T, g: sundman.sa_sgld(h, temperature=T, blockwise=True, **_clock(h, g)),
+        True,
+        biased=True,
+    ),
+    "psgld": Row(
+        lambda h, T, g: sundman.psgld(h * g**0.5, T, decay=0.5, eps=0.2 * g**0.5), biased=True
+    ),
+    "adam_sgld": Row(
+        lambda h, T, g: sundman.adam_sgld(h * g**0.5, T, beta1=0.5, beta2=0.5, eps=0.2 * g**0.5),
+        biased=True,
+    ),
+    "sgrld": Row(lambda h, T, g: sundman.sgrld(h, T, metric=METRIC)),
+    "sa_sgrld": Row(
+        lambda h, T, g: sundman.sa_sgrld(h, temperature=T, metric=METRIC, **_clock(h, g)), True
+    ),
+    "sgrhmc": Row(lambda h, T, g: sundman.sgrhmc(h, T, metric=METRIC, gamma=2.0), kinetic=True),
+    "cyclical_sgld": Row(lambda h, T, g: sundman.cyclical_sgld(temperature=T, **_in_cycles(h))),
+    "cyclical_sghmc": Row(
+        lambda h, T, g: sundman.cyclical_sghmc(temperature=T, gamma=2.0, **_in_cycles(h)),
+        kinetic=True,
+    ),
+    "replica_exchange_sgld": Row(
+        lambda h, T, g: sundman.replica_exchange_sgld(h, T, ratios=(1.0, 2.0))
+    ),
+    "contour_sgld": Row(
+        lambda h, T, g: sundman.contour_sgld(h, T, low=-5.0 * T, high=25.0 * T, bins=60)
     ),
 }

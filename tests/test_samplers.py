@@ -24,15 +24,32 @@ def build(name, temperature=1.0):
     return SAMPLERS[name].build(0.01, temperature, 10.0)
 
 
+def copies(sampler, params):
+    """The position as the sampler moves it: several copies if it has replicas."""
+    number = sampler.integrator.replicas
+    return jax.tree.map(lambda leaf: jnp.stack([leaf] * number), params) if number > 1 else params
+
+
+def told(sampler, params):
+    """The gradient, and U as ``value=``."""
+    value_and_grad = jax.value_and_grad(potential)
+    if sampler.integrator.replicas > 1:
+        value_and_grad = jax.vmap(value_and_grad)
+    value, grads = value_and_grad(params)
+    return grads, {"value": value}
+
+
 def run(sampler, params, key, steps=3, jit=True):
     def body(carry, _):
         params, state = carry
-        updates, state = sampler.update(jax.grad(potential)(params), state, params)
+        grads, value = told(sampler, params)
+        updates, state = sampler.update(grads, state, params, **value)
         return (optax.apply_updates(params, updates), state), state.clock.dt
 
     def whole(params, key):
         return lax.scan(body, (params, sampler.init(params, key)), None, length=steps)
 
+    params = copies(sampler, params)
     if jit:
         return jax.jit(whole)(params, key)
     with jax.disable_jit():
@@ -46,22 +63,25 @@ def assert_close(one, other, rtol=2e-5):
 @every_sampler
 def test_is_an_optax_transformation(name):
     assert isinstance(build(name), optax.GradientTransformationExtraArgs)
+    params = copies(build(name), PARAMS)
+    grads, value = told(build(name), params)
     chained = optax.chain(build(name), optax.scale(1.0))
-    state = chained.init(PARAMS)
-    updates, _ = chained.update(jax.grad(potential)(PARAMS), state, PARAMS)
-    assert jax.tree.structure(updates) == jax.tree.structure(PARAMS)
+    updates, _ = chained.update(grads, chained.init(params), params, **value)
+    assert jax.tree.structure(updates) == jax.tree.structure(params)
 
 
 @every_sampler
 def test_update_keeps_structure_shapes_and_dtypes(name, key):
     sampler = build(name)
-    state = sampler.init(PARAMS, key)
-    updates, after = sampler.update(jax.grad(potential)(PARAMS), state, PARAMS)
+    params = copies(sampler, PARAMS)
+    state = sampler.init(params, key)
+    grads, value = told(sampler, params)
+    updates, after = sampler.update(grads, state, params, **value)
 
     def shape(tree):
         return jax.tree.map(lambda leaf: (jnp.shape(leaf), jnp.result_type(leaf)), tree)
 
-    assert shape(updates) == shape(PARAMS)
+    assert shape(updates) == shape(params)
     assert shape(after) == shape(state)
 
 
@@ -102,10 +122,12 @@ def test_same_key_same_path_other_key_other_path(name):
 @every_sampler
 def test_key_given_to_update_replaces_the_state_key(name):
     sampler = build(name)
-    state = sampler.init(PARAMS, jax.random.key(1))
-    grads = jax.grad(potential)(PARAMS)
-    mine, _ = sampler.update(grads, state, PARAMS, key=jax.random.key(9))
-    theirs, _ = sampler.update(grads, sampler.init(PARAMS, jax.random.key(9)), PARAMS)
+    params = copies(sampler, PARAMS)
+    state = sampler.init(params, jax.random.key(1))
+    grads, value = told(sampler, params)
+    mine, _ = sampler.update(grads, state, params, **value, key=jax.random.key(9))
+    other = sampler.init(params, jax.random.key(9))
+    theirs, _ = sampler.update(grads, other, params, **value)
     jax.tree.map(np.testing.assert_array_equal, mine, theirs)
 
 

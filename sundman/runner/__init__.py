@@ -1,12 +1,13 @@
 """The runner: chains, blocks, thinning, guards, runs on disk."""
 
-from sundman.runner.divergence import DivergenceError, DivergenceWarning
+from sundman.runner.divergence import AllDivergedError, DivergenceError, DivergenceWarning
 from sundman.runner.log import JsonLines, TensorBoard, read_log
 from sundman.runner.resume import resume
 from sundman.runner.run import sample
 from sundman.runner.stop import Interrupted
 
 __all__ = [
+    "AllDivergedError",
     "DivergenceError",
     "DivergenceWarning",
     "Interrupted",

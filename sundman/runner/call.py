@@ -158,6 +158,7 @@ def prepare(call: Call, size: Piece | None = None) -> Parts:
         gradient = replicated(gradient, replicas)
         positions = copies(positions, replicas)
         collect, online = OfColdest(collect), online and OfColdest(online)
+    sampler.integrator.init(jax.tree.map(lambda leaf: leaf[0], positions))  # its checks see values
     chain = start.start_chains(positions, sampler, call.key, call.chains)
     chain = start.with_memory(chain, gradient)
     plan = loop.Plan(gradient, sampler, collect, weighting, call.stats, online, call.native)

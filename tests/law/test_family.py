@@ -15,7 +15,7 @@ from samplers import SAMPLERS
 ALL = [
     (name, where, T, noisy)
     for name, where, T, noisy in itertools.product(SAMPLERS, PLACES, (1.0, 0.3), (False, True))
-    if where not in SAMPLERS[name].unfair
+    if where not in SAMPLERS[name].unfair and not (noisy and SAMPLERS[name].biased)
 ]
 
 
