@@ -4,7 +4,7 @@
 
 No mode is needed and the chain may wander; the variance follows |theta - snapshot|^2, what the
 chain moves in k steps. A renewal costs a pass over all rows, so a step costs on average two
-gradients of the batch and N / k rows. Dubey, Reddi, Poczos, Smola, Xing, Williamson (2016),
+gradients of the batch and N / k rows. Dubey, Reddi, Williamson, Poczos, Smola, Xing (2016),
 "Variance reduction in stochastic gradient Langevin dynamics", after Johnson, Zhang (2013).
 
 Chains that run side by side renew together, at the same step numbers: the pass over all rows is
