@@ -47,8 +47,14 @@ def _clock(h: float, g_ref: float, a: float = 0.01) -> dict:
 
 
 def _in_cycles(h: float) -> dict:
-    """Cycles of 500 steps whose sampling stage has the mean step h."""
-    return {"h": 7.0 * h, "cycle": 500, "explore": 250}
+    """Cycles of length 100 whose sampling stage, their second half, has a mean step near h.
+
+    Exploration ends in the mode, and a basin must be mixed within a stage.
+    """
+    return {"h": 6.0 * h, "cycle": int(100 / h), "explore": 0.5}
+
+
+ONLY_GAUSSIAN = ("twenty", "star", "funnel", "mixture")
 
 
 METRIC = sundman.metric_tensors.diagonal(
@@ -107,10 +113,13 @@ SAMPLERS: dict[str, Row] = {
         lambda h, T, g: sundman.sa_sgrld(h, temperature=T, metric=METRIC, **_clock(h, g)), True
     ),
     "sgrhmc": Row(lambda h, T, g: sundman.sgrhmc(h, T, metric=METRIC, gamma=2.0), kinetic=True),
-    "cyclical_sgld": Row(lambda h, T, g: sundman.cyclical_sgld(temperature=T, **_in_cycles(h))),
+    "cyclical_sgld": Row(
+        lambda h, T, g: sundman.cyclical_sgld(temperature=T, **_in_cycles(h)), unfair=ONLY_GAUSSIAN
+    ),
     "cyclical_sghmc": Row(
         lambda h, T, g: sundman.cyclical_sghmc(temperature=T, gamma=2.0, **_in_cycles(h)),
         kinetic=True,
+        unfair=ONLY_GAUSSIAN,
     ),
     "replica_exchange_sgld": Row(
         lambda h, T, g: sundman.replica_exchange_sgld(h, T, ratios=(1.0, 2.0))

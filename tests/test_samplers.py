@@ -13,7 +13,9 @@ from samplers import SAMPLERS
 import sundman
 
 PARAMS = {"w": jnp.ones((3, 2)), "b": [jnp.zeros(2), jnp.float32(0.5)]}
-every_sampler = pytest.mark.parametrize("name", SAMPLERS)
+# Those that begin without noise are in tests/integrators/test_extended_contract.py.
+NOISY_AT_ONCE = [name for name in SAMPLERS if not name.startswith("cyclical")]
+every_sampler = pytest.mark.parametrize("name", NOISY_AT_ONCE)
 
 
 def potential(params):

@@ -43,6 +43,9 @@ VARIANCE: dict[str, Variance] = {
     "samadams": partial(linear.baoab, gamma=GAMMA),
     "sgnht": partial(linear.baoab, gamma=GAMMA),
     "sa_sgnht": partial(linear.baoab, gamma=GAMMA),
+    "sgnht_per_coordinate": partial(linear.baoab, gamma=GAMMA),
+    "obabo": partial(linear.obabo, gamma=GAMMA),
+    "sa_obabo": partial(linear.obabo, gamma=GAMMA),
 }
 
 
