@@ -39,7 +39,9 @@ def _target_in_words(target: Any) -> dict[str, Any]:
         total = 0
         for leaf in jax.tree.leaves(posterior.data):
             total = zlib.crc32(np.ascontiguousarray(leaf).tobytes(), total)
+        estimator = {} if target is posterior else {"target.gradient": type(target).__name__}
         return {
+            **estimator,
             "target": "posterior",
             "target.rows": posterior.size,
             "target.data": f"crc32 {total:08x}",
