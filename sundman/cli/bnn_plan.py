@@ -79,7 +79,8 @@ def plan(config: Mapping[str, Any], flags: Mapping[str, Any], sets: Mapping[str,
     """Settings from defaults, file and flags, in this order, checked before anything is run."""
     asked = {**DEFAULTS, **config, **flags}
     _check_numbers(asked)
-    name = None if asked["sampler"] is None else samplers.known(asked["sampler"])
+    name = asked["sampler"]
+    name = None if name is None else samplers.known(name, samplers.FOR_NETWORKS)
     prior = None if asked["prior"] is None else _known_prior(asked["prior"])
     given = asked["settings"]
     if not isinstance(given, Mapping):

@@ -23,16 +23,29 @@ RECIPES: dict[str, Callable[..., sundman.Sampler]] = {
     "samadams": sundman.samadams,
     "sgnht": sundman.sgnht,
     "sa-sgnht": sundman.sa_sgnht,
+    "obabo": sundman.obabo,
+    "sa-obabo": sundman.sa_obabo,
+    "psgld": sundman.psgld,
+    "adam-sgld": sundman.adam_sgld,
+    "cyclical-sgld": sundman.cyclical_sgld,
+    "cyclical-sghmc": sundman.cyclical_sghmc,
+    "replica-exchange-sgld": sundman.replica_exchange_sgld,
+    "contour-sgld": sundman.contour_sgld,
 }
-_OVERDAMPED = ("sgld", "sa-sgld", "lm", "sa-lm")
+FOR_NETWORKS = tuple(RECIPES)[: tuple(RECIPES).index("psgld")]
 _OF_THE_RUN = ("temperature",)
 
 
-def known(name: str) -> str:
+def known(name: str, among: Sequence[str] = tuple(RECIPES)) -> str:
     """The name as it is spelled here, hyphens for underscores; refused if there is none."""
     spelled = str(name).strip().lower().replace("_", "-")
     if spelled not in RECIPES:
-        raise unknown("sampler", str(name), tuple(RECIPES))
+        raise unknown("sampler", str(name), among)
+    if spelled not in among:
+        raise UserError(
+            f"{spelled} has no settings here that suit every network; use one of "
+            f"{', '.join(among)}, or sundman.{spelled.replace('-', '_')} in Python"
+        )
     return spelled
 
 
@@ -54,8 +67,8 @@ def adaptive(name: str) -> bool:
 
 
 def has_momentum(name: str) -> bool:
-    """Whether the sampler moves a momentum, too."""
-    return name not in _OVERDAMPED
+    """Whether the sampler moves a momentum, too: it has a friction."""
+    return "gamma" in inspect.signature(RECIPES[name]).parameters
 
 
 def settings_of(name: str) -> tuple[str, ...]:

@@ -7,14 +7,18 @@ with a memory of 100 steps, whose step is dtau where the squared gradient is ``g
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any, NamedTuple
+
+import jax
 
 from sundman.cli.samplers import adaptive, has_momentum
 from sundman.targets import Target
 
 MEMORY = 0.01  # alpha dtau
 _FRICTION = 5.0
+_CYCLE = 2000
 
 
 class Steps(NamedTuple):
@@ -65,16 +69,34 @@ def clock(dtau: float, g_ref: float) -> dict[str, Any]:
     }
 
 
+def _own(target: Target, name: str, step: float) -> dict[str, Any]:
+    """What only this sampler has: a preconditioner's scale, cycles, a range of energies."""
+    if name in ("psgld", "adam-sgld"):
+        slope = math.sqrt(_squared_gradient(target) / target.dim)
+        return {"h": step * slope, "eps": 0.1 * slope}
+    if name.startswith("cyclical"):
+        return {"h": 4.0 * step, "cycle": _CYCLE}
+    if name == "contour-sgld":
+        assert target.exact is not None
+        energies = jax.vmap(target.potential)(target.exact(jax.random.key(0), 4096))
+        return {"low": float(energies.min()), "high": float(energies.max())}
+    return {}
+
+
+def _squared_gradient(target: Target) -> float:
+    return float(_steps(target).g_ref or target.truth["grad2"])
+
+
 def complete(target: Target, name: str, given: Mapping[str, Any]) -> dict[str, Any]:
     """The settings given, and for the rest those that suit the target."""
     steps = _steps(target)
     step = steps.kinetic if has_momentum(name) else steps.overdamped
     friction = {"gamma": _FRICTION} if has_momentum(name) else {}
     if not adaptive(name):
-        return {"h": step, **friction, **given}
+        return {"h": step, **friction, **_own(target, name, step), **given}
     if name == "sa-sgld" and target.name in _PUBLISHED:
         return {**_PUBLISHED[target.name], "psi": "code", "lag": "none", **given}
-    g_ref = float(steps.g_ref or target.truth["grad2"])
+    g_ref = _squared_gradient(target)
     dtau = given.get("dtau", step)
     dtau = dtau if isinstance(dtau, int | float) and dtau > 0 else step  # refused when it is built
     return {**clock(dtau, g_ref), **friction, **given}
