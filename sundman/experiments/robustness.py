@@ -6,8 +6,8 @@ published). Per-tensor horseshoe. The published figure has SGLD diverge for h in
 
 Ablation. The curvature along a horseshoe scale sigma of n weights is about 2n/(N sigma^2), which
 sets the limit of stability. With the scales frozen - a Gaussian prior with sigma fixed where the
-SA-SGLD chain left it, and where it began - SGLD should survive h = .5. It is run where SGLD with
-free scales does not survive that step.
+SA-SGLD chain left it, and where it began - SGLD should survive h = .5. At the quick scale it is
+run only if SGLD with free scales does not survive that step.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ def examine(task: Task) -> Findings:
         adaptive[h] = unit(task, f"sa-sgld-{dtau:g}", chain_of(task, "sa-sgld", dtau))
     source = adaptive[ABLATED] if ABLATED in adaptive else next(iter(adaptive.values()))
     lost = ABLATED in sgld and diverged(sgld[ABLATED])
-    frozen = ablation(task, source["scales"]) if lost else {}
+    frozen = ablation(task, source["scales"]) if lost or task.scale.ablation else {}
     budget = task.scale.robustness
     return Findings(
         settings={

@@ -118,6 +118,6 @@ def scales_are_the_limit(sgld: Units, frozen: Mapping[str, Numbers], about: str)
         f"scales free: {lost}; frozen {said or '(not run)'}",
         "none, one seed",
         outcome,
-        "Frozen: a Gaussian prior with each tensor's sigma fixed; run where SGLD diverges with "
-        f"free scales. Reproduces if it then runs on with the learned ones frozen. {about}",
+        "Frozen: a Gaussian prior with each tensor's sigma fixed. Reproduces if SGLD diverges with "
+        f"free scales and runs on with the learned ones frozen. {about}",
     )

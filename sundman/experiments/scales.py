@@ -51,6 +51,7 @@ class Scale:
       table: the rows of the table, and the curves made from them.
       robustness: the chains at each step of the robustness figure, and its steps h.
       path: steps of the one long path of the theory's convergence.
+      ablation: whether the scales are frozen although SGLD survives with free ones.
     """
 
     toy: ToyBudget
@@ -59,6 +60,7 @@ class Scale:
     robustness: NetworkBudget
     steps: tuple[float, ...]
     path: int
+    ablation: bool = True
 
 
 _STEPS = (0.05, 0.1, 0.2, 0.3, 0.4, 0.45, 0.5, 0.55, 0.65, 0.8)
@@ -77,8 +79,9 @@ SCALES = {
         sweep=3,
         table=NetworkBudget(width=50, epochs=6, burn_in=3, thin=50, seeds=2, keep_all=True),
         robustness=NetworkBudget(width=50, epochs=4, burn_in=2, thin=50, seeds=1),
-        steps=(0.1, 0.5),
+        steps=(0.1, 0.5, 0.8),
         path=500_000,
+        ablation=False,
     ),
     "standard": Scale(
         toy=ToyBudget(chains=64, steps=1_000_000, burn_in=10_000, thin=50),
