@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 import zlib
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import jax
@@ -80,12 +81,16 @@ def identify(call: Call, parts: Parts) -> dict[str, str]:
     return {name: str(value) for name, value in found.items()}
 
 
+@partial(jax.jit, static_argnames=("gradient",))
+def _potential(stream: Stream, position: PyTree, data: PyTree, gradient: Any) -> Any:
+    return gradient(stream, position, data)[0]
+
+
 def first_potential(parts: Parts) -> float:
     """The potential where chain 0 begins: it tells targets apart that are called the same."""
     position, state, _ = jax.tree.map(lambda leaf: leaf[0], last_chain(parts.work))
     stream = Stream(state.key, state.clock.step)
-    value = jax.jit(lambda stream, x, data: parts.plan.gradient(stream, x, data)[0])
-    return float(np.sum(value(stream, position, parts.example)))
+    return float(np.sum(_potential(stream, position, parts.example, parts.plan.gradient)))
 
 
 def describe(call: Call, parts: Parts) -> dict[str, Any]:
