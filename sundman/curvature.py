@@ -55,7 +55,7 @@ def probed_jacobian_diagonal(
     _, product = jax.linearize(function, position)
 
     def estimate(number: int) -> PyTree:
-        signs = two_point(substream(stream, number), position)
+        signs = two_point(substream(stream, number + 1), position)
         return jax.tree.map(lambda z, row: z * row / probes, signs, product(signs))
 
     total = estimate(0)

@@ -102,6 +102,12 @@ def _noise_key(key: Array) -> Array:
 
 def compose(integrator: Integrator, clock: Clock) -> Sampler:
     """The sampler that moves by ``integrator`` over the times told by ``clock``."""
+    if integrator.stages is not None and integrator.stages != clock.stages:
+        raise ValueError(
+            f"the integrator explores in {integrator.stages}, the clock has "
+            f"{clock.stages or 'no stages'}: draws would be taken while it explores; give both the "
+            "same cycle and explore, as sundman.cyclical_sgld does"
+        )
 
     def init(params: PyTree, key: Array | None = None) -> SamplerState:
         check.params(params)

@@ -23,9 +23,9 @@ import jax.numpy as jnp
 from jax import Array
 
 from sundman import check
-from sundman.integrators.base import Integrator, PyTree, cast_like, per_leaf
+from sundman.integrators.base import Integrator, PyTree, cast_like, is_cold, per_leaf
 from sundman.integrators.psgld import check_decay, zeros_wide
-from sundman.noise import Noise, Stream, named
+from sundman.noise import Noise, Stream, name_of, named
 
 
 class AdamState(NamedTuple):
@@ -64,7 +64,7 @@ def adam_sgld(
     check_decay("beta1", beta1)
     check_decay("beta2", beta2)
     draw = named(noise)
-    cold = isinstance(temperature, (int, float)) and temperature == 0
+    cold = is_cold(temperature)
 
     def init(params: PyTree) -> AdamState:
         one = jnp.ones((), jnp.result_type(jnp.float32, *jax.tree.leaves(params)))
@@ -108,6 +108,6 @@ def adam_sgld(
         "integrator": "adam_sgld",
         "temperature": temperature,
         **options,
-        "noise": noise if isinstance(noise, str) else getattr(noise, "__name__", repr(noise)),
+        "noise": name_of(noise),
     }
     return Integrator(init, move, partial(adam_sgld, **options, noise=noise), settings)

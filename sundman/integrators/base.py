@@ -15,6 +15,7 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
+from sundman.clocks.base import Stages
 from sundman.noise import Stream
 
 PyTree = Any
@@ -50,6 +51,7 @@ class Integrator(NamedTuple):
       needs_value: ``move`` also takes ``value=``, U at the position.
       weigh: the factor by which the state after a step multiplies the weight dt of the position
         that the step left; 1 if it is not given.
+      stages: the cycles in which it explores, if it does; the clock must have the same.
       replicas: how many copies of the position move together. If more than one, every array has
         a leading axis of copies, ``value`` has one number for each, and the first is the one
         that samples the target.
@@ -62,6 +64,12 @@ class Integrator(NamedTuple):
     needs_value: bool = False
     weigh: Callable[[Any], Array] | None = None
     replicas: int = 1
+    stages: Stages | None = None
+
+
+def is_cold(temperature: Any) -> bool:
+    """Whether the temperature is known to be 0, so that no noise need be made."""
+    return isinstance(temperature, (int, float)) and temperature == 0
 
 
 def per_leaf(dt: Array | PyTree, params: PyTree) -> PyTree:

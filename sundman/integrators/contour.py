@@ -27,6 +27,7 @@ step; a p that was fixed too early makes them slow to mix.
 
 from __future__ import annotations
 
+import math
 from functools import partial
 from typing import NamedTuple
 
@@ -79,7 +80,7 @@ def contour(
     check.count("bins", bins, least=2)
     if learn is not None:
         check.count("learn", learn, least=0)
-    if not low < high:
+    if not -math.inf < low < high < math.inf:
         raise ValueError(f"the range of energies needs low < high, got low={low!r}, high={high!r}")
     if not 0.5 < gain_power <= 1.0:
         raise ValueError(f"gain_power must be in (1/2, 1] for p to settle, got {gain_power=!r}")

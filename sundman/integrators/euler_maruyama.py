@@ -15,8 +15,8 @@ import jax
 import jax.numpy as jnp
 
 from sundman import check, native
-from sundman.integrators.base import FusedMove, Integrator, PyTree, cast_like, per_leaf
-from sundman.noise import Noise, Stream, gaussian, named
+from sundman.integrators.base import FusedMove, Integrator, PyTree, cast_like, is_cold, per_leaf
+from sundman.noise import Noise, Stream, gaussian, name_of, named
 from sundman.noise.gaussian import gaussian_leaf
 from sundman.split import in_two
 
@@ -25,7 +25,7 @@ def euler_maruyama(temperature: float = 1.0, *, noise: str | Noise = "gaussian")
     """First-order Langevin step; ``noise`` may be ``"two_point"`` or ``"three_point"``."""
     check.not_negative(temperature=temperature)
     draw = named(noise)
-    cold = isinstance(temperature, (int, float)) and temperature == 0
+    cold = is_cold(temperature)
 
     def init(params: PyTree) -> tuple[()]:
         del params
@@ -63,7 +63,7 @@ def euler_maruyama(temperature: float = 1.0, *, noise: str | Noise = "gaussian")
     settings: dict[str, Any] = {
         "integrator": "euler_maruyama",
         "temperature": temperature,
-        "noise": noise if isinstance(noise, str) else getattr(noise, "__name__", repr(noise)),
+        "noise": name_of(noise),
     }
     again = partial(euler_maruyama, noise=noise)
     fused = FusedMove(move, advance) if draw is gaussian and not cold else move

@@ -30,11 +30,12 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 from jax import Array
+from jax.core import Tracer
 
 from sundman import check
 from sundman.curvature import Curvature, must_be_function
-from sundman.integrators.base import Integrator, PyTree, cast_like, per_leaf
-from sundman.noise import Noise, Stream, named, substream
+from sundman.integrators.base import Integrator, PyTree, cast_like, is_cold, per_leaf
+from sundman.noise import Noise, Stream, name_of, named, substream
 
 DIVERGENCES = ("step", "limit")
 _CURVATURE = 5
@@ -57,7 +58,7 @@ def zeros_wide(params: PyTree) -> PyTree:
 def check_decay(name: str, value: float) -> None:
     """A decay must be in [0, 1)."""
     check.not_negative(**{name: value})
-    if isinstance(value, (int, float)) and value >= 1:
+    if not isinstance(value, Tracer) and float(value) >= 1:
         raise ValueError(f"{name} must be less than 1, got {name}={value!r}")
 
 
@@ -89,7 +90,7 @@ def psgld(
     if curvature is not None:
         must_be_function("curvature", curvature)
     draw = named(noise)
-    cold = isinstance(temperature, (int, float)) and temperature == 0
+    cold = is_cold(temperature)
 
     def init(params: PyTree) -> SquareState:
         return SquareState(zeros_wide(params), jnp.zeros((), bool))
@@ -134,12 +135,8 @@ def psgld(
         "integrator": "psgld",
         "temperature": temperature,
         **options,
-        "curvature": None if curvature is None else _name(curvature),
-        "noise": noise if isinstance(noise, str) else _name(noise),
+        "curvature": None if curvature is None else name_of(curvature),
+        "noise": name_of(noise),
     }
     again = partial(psgld, **options, curvature=curvature, noise=noise)
     return Integrator(init, move, again, settings)
-
-
-def _name(function: Curvature | Noise) -> str:
-    return getattr(function, "__name__", type(function).__name__.lower())

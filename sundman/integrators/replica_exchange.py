@@ -91,6 +91,8 @@ def replica_exchange(
     """
     check.not_negative(temperature=temperature, energy_variance=energy_variance)
     check.positive(swap_rate=swap_rate)
+    if not isinstance(ratios, Sequence):
+        raise TypeError(f"ratios must be a sequence such as (1.0, 4.0), got {ratios!r}")
     ratios = tuple(ratios)
     factors = (1.0,) * len(ratios) if step_factors is None else tuple(step_factors)
     _check_numbers(ratios, factors)

@@ -20,7 +20,7 @@ import jax.numpy as jnp
 
 from sundman import check
 from sundman.integrators.base import Integrator, PyTree, cast_like, per_leaf
-from sundman.noise import Noise, Stream, named
+from sundman.noise import Noise, Stream, name_of, named
 
 
 def sghmc(
@@ -58,6 +58,6 @@ def sghmc(
         "temperature": temperature,
         "gamma": gamma,
         "sigma": sigma,
-        "noise": noise if isinstance(noise, str) else getattr(noise, "__name__", repr(noise)),
+        "noise": name_of(noise),
     }
     return Integrator(init, move, partial(sghmc, gamma=gamma, sigma=sigma, noise=noise), settings)

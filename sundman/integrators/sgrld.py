@@ -18,9 +18,9 @@ import jax
 import jax.numpy as jnp
 
 from sundman import check
-from sundman.integrators.base import Integrator, PyTree, cast_like, per_leaf
+from sundman.integrators.base import Integrator, PyTree, cast_like, is_cold, per_leaf
 from sundman.metric_tensors.base import Metric, must_be_metric, one_step_for_all
-from sundman.noise import Noise, Stream, named, substream
+from sundman.noise import Noise, Stream, name_of, named, substream
 
 _DIVERGENCE = 5
 
@@ -36,7 +36,7 @@ def sgrld(
     must_be_metric(metric)
     check.not_negative(temperature=temperature)
     draw = named(noise)
-    cold = isinstance(temperature, (int, float)) and temperature == 0
+    cold = is_cold(temperature)
 
     def init(params: PyTree) -> tuple[()]:
         metric.check(params)
@@ -67,7 +67,7 @@ def sgrld(
         "temperature": temperature,
         "metric": metric.name,
         "divergence": divergence,
-        "noise": noise if isinstance(noise, str) else getattr(noise, "__name__", repr(noise)),
+        "noise": name_of(noise),
     }
     again = partial(sgrld, metric, divergence=divergence, noise=noise)
     return Integrator(init, move, again, settings)

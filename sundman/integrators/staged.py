@@ -21,6 +21,7 @@ import jax.numpy as jnp
 from jax import Array
 
 from sundman import check
+from sundman.clocks.base import Stages
 from sundman.integrators.base import FusedMove, Integrator, PyTree
 from sundman.noise import Stream
 
@@ -63,5 +64,8 @@ def staged(integrator: Integrator, *, cycle: int, explore: int) -> Integrator:
     }
     fused = isinstance(integrator.move, FusedMove)
     return integrator._replace(
-        move=FusedMove(move, advance) if fused else move, at=at, settings=settings
+        move=FusedMove(move, advance) if fused else move,
+        at=at,
+        settings=settings,
+        stages=Stages(cycle, explore),
     )

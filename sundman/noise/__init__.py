@@ -29,12 +29,18 @@ def named(noise: str | Noise) -> Noise:
     return _NAMED[noise]
 
 
+def name_of(noise: str | Callable) -> str:
+    """A noise, or another function, in words: for settings."""
+    return noise if isinstance(noise, str) else getattr(noise, "__name__", repr(noise))
+
+
 __all__ = [
     "Noise",
     "Stream",
     "fold",
     "gaussian",
     "key_words",
+    "name_of",
     "named",
     "substream",
     "three_point",

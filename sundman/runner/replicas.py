@@ -10,11 +10,11 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from sundman.gradients import GradientEstimator, RemembersGradients
+from sundman.gradients import GradientEstimator, RemembersGradients, Streamed
 from sundman.noise import Stream, fold
 
 PyTree = Any
-_REPLICA = 5
+_REPLICA = 7
 
 
 @dataclass(frozen=True)
@@ -56,6 +56,11 @@ def coldest(tree: PyTree) -> PyTree:
 
 def replicated(gradient: GradientEstimator, number: int) -> Replicated:
     """The gradient of ``number`` copies, if it can be made."""
+    if isinstance(gradient, Streamed):
+        raise ValueError(
+            f"host batches cannot serve {number} replicas: each needs rows of its own; give the "
+            "posterior its data in memory"
+        )
     if isinstance(gradient, RemembersGradients):
         raise ValueError(
             f"{type(gradient).__name__} remembers gradients of one position and cannot serve "

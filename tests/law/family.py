@@ -55,6 +55,18 @@ def _named(*names: str) -> Callable[[Target], dict[str, tuple[Observable, float]
     return averages
 
 
+def _within_modes(target: Target) -> dict[str, tuple[Observable, float]]:
+    """Chains hardly cross: the variance of y within each mode, 1 and .3 times T, is what mixes."""
+
+    def excess(x: Floats, variance: float) -> Floats:
+        return x[..., 1] ** 2 / (variance * target.temperature) - 1.0
+
+    return {
+        "left": (lambda x: excess(x, 1.0) * (x[..., 0] < 0), 0.0),
+        "right": (lambda x: excess(x, 0.3) * (x[..., 0] > 0), 0.0),
+    }
+
+
 PLACES = {
     "line": Place(lambda T: gaussian(1, temperature=T), 1.0, _gaussian_averages, 2.0, 20_000),
     "plane": Place(lambda T: gaussian(2, temperature=T), 1.0, _gaussian_averages, 2.0, 20_000),
@@ -65,7 +77,7 @@ PLACES = {
     "funnel": Place(
         lambda T: funnel(2, 1.0, temperature=T), 6.0, _named("v", "v2", "scaled_x2"), 1.0, 20_000
     ),
-    "mixture": Place(lambda T: mixture(temperature=T), 4.0, _named("y2", "U"), 2.0, 20_000),
+    "mixture": Place(lambda T: mixture(temperature=T), 4.0, _within_modes, 2.0, 20_000),
 }
 
 

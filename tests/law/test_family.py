@@ -12,6 +12,7 @@ import pytest
 from family import PLACES, biases
 from samplers import SAMPLERS
 
+PRECISE = 0.06
 ALL = [
     (name, where, T, noisy)
     for name, where, T, noisy in itertools.product(SAMPLERS, PLACES, (1.0, 0.3), (False, True))
@@ -23,6 +24,7 @@ def check(name: str, where: str, T: float, noisy: bool) -> None:
     found = biases(name, where, T, noisy)
     off = {key: bias for key, bias in found.items() if abs(bias.at_half) > bias.explained}
     told = "\n".join(f"{key}: {bias}" for key, bias in found.items())
+    assert all(bias.error < PRECISE for bias in found.values()), f"too few draws to tell:\n{told}"
     if SAMPLERS[name].biased:
         assert off, f"{name} is biased by design, but on {where} it was not:\n{told}"
     else:

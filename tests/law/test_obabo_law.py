@@ -38,12 +38,3 @@ def test_known_gradient_noise_is_corrected() -> None:
 def test_the_variance_in_closed_form() -> None:
     h, k, T = 0.3, 2.0, 0.7
     assert variance(h, k, T) == pytest.approx(T / k / (1 - k * h * h / 4), rel=1e-12)
-
-
-def test_known_noise_leaves_the_momentum_at_its_temperature() -> None:
-    """With a flat potential the variance of p is all there is: it is T with noise and without."""
-    c, h, T, sigma = np.exp(-GAMMA * H), H, 1.0, 1.5
-    heat = (sigma * h * (1 + c) / 2) ** 2
-    assert ((1 - c**2) * T - heat + heat) / (1 - c**2) == pytest.approx(T)
-    assert variance(h, 1.0, T, sigma, known=sigma) == pytest.approx(variance(h, 1.0, T), rel=0.1)
-    assert variance(h, 1.0, T, sigma) > 1.1 * variance(h, 1.0, T)
