@@ -42,7 +42,8 @@ _SAMPLERS = {
 }
 for _name in ("sghmc", "baoab", "obabo", "sgnht", "psgld", "adam_sgld", "sgrld", "sgrhmc"):
     _SAMPLERS[_name.replace("_", "-")] = (_name, "constant")
-    _SAMPLERS["sa-" + _name.replace("_", "-")] = (_name, "sundman")
+    if _name != "baoab":  # that one is SamAdams
+        _SAMPLERS["sa-" + _name.replace("_", "-")] = (_name, "sundman")
 _OTHERS = {
     "badodab": "leimkuhler2016adaptive",
     "monge": "hartmann2022monge",

@@ -108,7 +108,7 @@ def sundman(
             "for all of them: give one of the two"
         )
     forget = -math.expm1(-alpha * dtau)
-    stationary = 1.0 if form == "scale_free" else 1.0 / alpha
+    stationary = 1.0 if isinstance(psi, str) and form == "scale_free" else 1.0 / alpha
     if zeta_0 is not None:
         check.not_negative(zeta_0=zeta_0)
 
@@ -118,17 +118,20 @@ def sundman(
         return start(params, first, None if watched is None else watched.init(params))
 
     def tick(state: ClockState, grads: PyTree, params: PyTree) -> tuple[PyTree, ClockState]:
+        begun = state.time > 0  # not the step: a chain that was put back has seen nothing again
         if watched is None:
             seen, memory = _squared_norms(grads, state.time.dtype, blockwise), None
         else:
-            seen, memory = watched.measure(grads, params, state.memory, state.step)
+            seen, memory = watched.measure(
+                grads, params, state.memory, jnp.where(begun, state.step, jnp.uint32(0))
+            )
         g = power(seen, s / 2.0)
         largest = jnp.finfo(state.time.dtype).max  # an infinite zeta would never be forgotten
         target = jnp.minimum((g / omega + delta) * stationary, largest)
         zeta = state.zeta
         assert zeta is not None  # init gave it
         if zeta_0 is None:
-            zeta = jnp.where(state.step == 0, target, zeta)
+            zeta = jnp.where(begun, zeta, target)
         zeta_next = zeta + forget * (target - zeta)
         if lag == "none":
             effective = zeta_next

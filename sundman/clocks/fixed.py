@@ -37,14 +37,18 @@ def schedule(step_size: Callable[[Any], Any]) -> Clock:
     first = step_size(0)
     check.not_negative(**{"step_size(0)": first})
     name = getattr(step_size, "__qualname__", type(step_size).__name__)
-    return _from_step(step_size, {"clock": "schedule", "step_size": name})
+
+    def at(step: Array) -> Any:
+        return step_size(step.astype(jnp.int32))  # signed: optax subtracts from it
+
+    return _from_step(at, {"clock": "schedule", "step_size": name})
 
 
 def polynomial(h: float, *, offset: float = 1.0, power: float = 1.0 / 3.0) -> Clock:
     """dt_n = h (1 + n / offset)^(-power), the decreasing steps of Welling and Teh (2011).
 
-    With 1/2 < power <= 1 the weighted averages converge to the target itself; power = 1/3
-    gives the fastest rate (Teh, Thiery, Vollmer 2016).
+    Weighted by dt, averages converge to the target itself; power = 1/3 gives the fastest rate
+    (Teh, Thiery, Vollmer 2016).
     """
     check.positive(h=h, offset=offset, power=power)
     if power > 1:

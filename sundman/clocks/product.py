@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 from jax import Array
 
 from sundman import check
@@ -34,7 +35,7 @@ def times(clock: Clock, schedule: Callable[[Any], Any]) -> Clock:
 
     def tick(state: ClockState, grads: PyTree, params: PyTree) -> tuple[PyTree, ClockState]:
         dt, after = clock.tick(state, grads, params)
-        factor = schedule(state.step)
+        factor = schedule(state.step.astype(jnp.int32))  # signed: optax subtracts from it
 
         def scaled(step: Array) -> Array:
             return (step * factor).astype(step.dtype)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 import zlib
 from collections.abc import Sequence
+from dataclasses import fields, is_dataclass
 from functools import partial
 from typing import Any
 
@@ -33,19 +34,37 @@ _FLUSH_BYTES = 64 * 2**20
 _CHECKPOINT_SECONDS = 30.0
 
 
+def _estimator_in_words(estimator: Any) -> dict[str, Any]:
+    """Which gradient estimator, its numbers, and a checksum of each of its arrays."""
+    kind = type(estimator).__name__
+    found: dict[str, Any] = {f"target.{kind.lower()}": True}
+    for field in fields(estimator) if is_dataclass(estimator) else ():
+        value = getattr(estimator, field.name)
+        if value is None or isinstance(value, (bool, int, float, str)):
+            found[f"target.{field.name}"] = value
+        elif is_dataclass(value):
+            found |= _estimator_in_words(value)
+        elif not isinstance(value, Posterior):
+            found[f"target.{field.name}"] = _checksum(value)
+    return found
+
+
+def _checksum(tree: PyTree) -> str:
+    total = 0
+    for leaf in jax.tree.leaves(tree):
+        total = zlib.crc32(np.ascontiguousarray(leaf).tobytes(), total)
+    return f"crc32 {total:08x}"
+
+
 def _target_in_words(target: Any) -> dict[str, Any]:
     """What a target is, as far as one can tell without running it."""
     posterior = target if isinstance(target, Posterior) else getattr(target, "posterior", None)
     if isinstance(posterior, Posterior):
-        total = 0
-        for leaf in jax.tree.leaves(posterior.data):
-            total = zlib.crc32(np.ascontiguousarray(leaf).tobytes(), total)
-        estimator = {} if target is posterior else {"target.gradient": type(target).__name__}
         return {
-            **estimator,
+            **({} if target is posterior else _estimator_in_words(target)),
             "target": "posterior",
             "target.rows": posterior.size,
-            "target.data": f"crc32 {total:08x}",
+            "target.data": _checksum(posterior.data),
             "target.likelihood": posterior.likelihood.name,
             "target.temperature": posterior.temperature,
         }

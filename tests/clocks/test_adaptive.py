@@ -144,3 +144,14 @@ def test_bad_settings_are_named(dtau, change, message):
 def test_missing_lower_bound_is_named():
     with pytest.raises(TypeError, match="m, the lower bound"):
         clocks.sundman(0.1, alpha=1.0, M=2.0, r=0.5)
+
+
+def test_a_chain_put_back_to_its_beginning_starts_with_its_gradient():
+    """The guard puts zeta and time back, and lets the step number go on."""
+    clock = clocks.sundman(0.1, alpha=0.1, m=0.1, M=10.0, r=0.5, lag="full")
+    params, grads = jnp.zeros(2), jnp.full(2, 100.0)
+    first = clock.init(params)
+    put_back = first._replace(step=jnp.uint32(7))
+    assert float(clock.tick(put_back, grads, params)[0]) == float(
+        clock.tick(first, grads, params)[0]
+    )

@@ -80,3 +80,15 @@ def test_time_is_double_for_double_parameters(x64):
 def test_bad_settings_are_named(make, error, message):
     with pytest.raises(error, match=message):
         make()
+
+
+def test_a_schedule_that_begins_later():
+    ramp = optax.linear_schedule(1.0, 3.0, transition_steps=2, transition_begin=2)
+    clock = clocks.schedule(ramp)
+    state, found = clock.init(jnp.zeros(1)), []
+    for _ in range(6):
+        dt, state = clock.tick(state, jnp.zeros(1), jnp.zeros(1))
+        found.append(float(dt))
+    assert found == [1.0, 1.0, 1.0, 2.0, 3.0, 3.0]
+    product = clocks.times(clocks.constant(1.0), ramp)
+    assert float(product.tick(product.init(jnp.zeros(1)), jnp.zeros(1), jnp.zeros(1))[0]) == 1.0

@@ -15,7 +15,8 @@ so the law weighted by psi, and by dt, is the one that L leaves alone. What a mo
 where steps are short, hence the size of the O(dtau) bias. One condition is left, that of ``lag``:
 psi must not be correlated with the noise in the same step's gradient.
 
-A monitor is a frozen dataclass with ``init`` and ``measure``; equal parts make equal monitors.
+A monitor is a frozen dataclass with ``init`` and ``measure``; those made of equal numbers and
+functions are equal, so that repeated runs compile once.
 """
 
 from sundman.clocks.monitors.base import Monitor, OfFunction, as_monitor, function, in_words

@@ -54,11 +54,11 @@ class OfFunction:
         found = jnp.asarray(self.function(grads, params))
         if found.shape != ():
             raise ValueError(f"a monitor must give one number, got shape {found.shape}")
-        return found.astype(time_dtype(params)), memory
+        return jnp.maximum(found.astype(time_dtype(params)), 0.0), memory
 
 
 def function(measure: Callable[[PyTree, PyTree], Any]) -> OfFunction:
-    """q = measure(grads, params), a scalar, zero or more."""
+    """q = measure(grads, params), a scalar; less than zero counts as zero."""
     return OfFunction(measure)
 
 
