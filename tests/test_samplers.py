@@ -15,7 +15,12 @@ import sundman
 PARAMS = {"w": jnp.ones((3, 2)), "b": [jnp.zeros(2), jnp.float32(0.5)]}
 # Those that begin without noise are in tests/integrators/test_extended_contract.py.
 NOISY_AT_ONCE = [name for name in SAMPLERS if not name.startswith("cyclical")]
-every_sampler = pytest.mark.parametrize("name", NOISY_AT_ONCE)
+# Products whose integrator and clock are in other rows.
+PRODUCTS = {"sa_obabo", "sa_sgrld", "sgld_decreasing", "sa_sgld_blockwise", "sgnht_per_coordinate"}
+every_sampler = pytest.mark.parametrize(
+    "name",
+    [pytest.param(n, marks=[pytest.mark.slow] if n in PRODUCTS else []) for n in NOISY_AT_ONCE],
+)
 
 
 def potential(params):
