@@ -126,6 +126,6 @@ SAMPLERS: dict[str, Row] = {
         lambda h, T, g: sundman.replica_exchange_sgld(h, T, ratios=(1.0, 2.0))
     ),
     "contour_sgld": Row(
-        lambda h, T, g: sundman.contour_sgld(h, T, low=-5.0 * T, high=25.0 * T, bins=60)
+        lambda h, T, g: sundman.contour_sgld(h, T, low=-5.0 * (T or 1.0), high=25.0 * (T or 1.0))
     ),
 }

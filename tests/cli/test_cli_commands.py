@@ -76,14 +76,14 @@ def interrupted(running, folder):
 
 
 def test_a_stopped_run_says_how_to_go_on(shell, tmp_path):
-    long = ["--steps", "3000000", "--chains", "16", "--thin", "1000"]
+    long = ["--steps", "10000000", "--chains", "16", "--thin", "1000"]
     running = shell("toy", "star", *long, "-o", "long", cwd=tmp_path, start=True)
     err = interrupted(running, tmp_path / "long")
     assert err.endswith(f"sundman: stopped; go on with: sundman resume {tmp_path / 'long'}\n")
     store = tmp_path / "long" / "runs" / "sa-sgld"
     out = ok(shell("resume", tmp_path / "long"))
     assert "virial" in out
-    assert json.loads((store / "progress.json").read_text())["draws"] == 2980
+    assert json.loads((store / "progress.json").read_text())["draws"] == 9980
 
 
 @pytest.mark.slow
