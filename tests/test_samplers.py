@@ -204,7 +204,7 @@ def test_recipe_passes_every_setting_to_the_clock(lag):
     assert sampler.temperature == 0.5
 
 
-@settings(max_examples=15)
+@settings(max_examples=8)
 @given(st.lists(st.tuples(st.integers(0, 3), st.integers(1, 4)), min_size=1, max_size=4))
 def test_any_pytree_moves_like_its_ravelled_vector(shapes):
     tree = {f"leaf{i}": jnp.ones(shape) for i, shape in enumerate(shapes)}

@@ -18,7 +18,7 @@ ESTIMATORS = {
 }
 
 
-@pytest.mark.parametrize("name", ["svrg", "saga"])
+@pytest.mark.parametrize("name", ["svrg", pytest.param("saga", marks=pytest.mark.slow)])
 def test_resumed_as_in_memory(tmp_path, name):
     monitor = sundman.clocks.monitors.noise_corrected()
     sampler = sundman.sa_sgld(1e-3, **CLOCK, monitor=monitor)

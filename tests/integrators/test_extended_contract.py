@@ -14,17 +14,10 @@ from sundman.recipes import (
     contour_sgld,
     cyclical_sghmc,
     cyclical_sgld,
-    obabo,
     replica_exchange_sgld,
-    sa_obabo,
 )
 
 BUILD = {
-    "obabo": lambda T: obabo(0.05, T, gamma=2.0),
-    "sa_obabo": lambda T: sa_obabo(0.05, temperature=T, alpha=1.0, m=0.5, M=2.0, r=0.5),
-    "sgnht": lambda T: sundman.compose(
-        integrators.sgnht(T, per_coordinate=True), clocks.constant(0.05)
-    ),
     "cyclical_sgld": lambda T: cyclical_sgld(0.1, T, cycle=8, explore=3),
     "cyclical_sghmc": lambda T: cyclical_sghmc(0.1, T, cycle=8, explore=3),
     "replica_exchange": lambda T: replica_exchange_sgld(0.05, T, ratios=(1.0, 2.0, 5.0)),

@@ -88,7 +88,7 @@ def test_excess_variance_by_the_transfer_operator() -> None:
     assert 2 * found[1] - found[0] == pytest.approx(1.602, abs=0.005)
 
 
-@pytest.mark.parametrize("d", [1, 2])
+@pytest.mark.parametrize("d", [1, pytest.param(2, marks=pytest.mark.slow)])
 def test_published_order_is_biased_without_memory(d: int) -> None:
     check_noisy_gaussian(d, "none", MEMORYLESS, balance(d, DTAU)[0])
 
@@ -97,7 +97,7 @@ def test_lagged_clock_is_not_biased_without_memory() -> None:
     check_noisy_gaussian(1, "full", MEMORYLESS, balance(1, DTAU)[1])
 
 
-@pytest.mark.parametrize("lag", ["none", "guarded"])
+@pytest.mark.parametrize("lag", ["guarded", pytest.param("none", marks=pytest.mark.slow)])
 def test_no_lag_is_needed_with_memory(lag: str) -> None:
     """At a = .01 dt hardly varies: the law is SGLD's at h = dtau, heat included."""
     check_noisy_gaussian(1, lag, 0.01, 1 + DTAU * SIGMA**2 / 2)

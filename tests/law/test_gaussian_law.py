@@ -49,6 +49,12 @@ VARIANCE: dict[str, Variance] = {
 }
 
 
+PRODUCTS = {"sa_obabo", "sgnht_per_coordinate"}  # their factors are in other rows
+every_scheme = pytest.mark.parametrize(
+    "name", [pytest.param(n, marks=[pytest.mark.slow] if n in PRODUCTS else []) for n in VARIANCE]
+)
+
+
 class Case(NamedTuple):
     """A Gaussian target with its eigendecomposition."""
 
@@ -139,7 +145,7 @@ def check_gaussian(
 
 
 @pytest.mark.parametrize(("kind", "T"), [("line", 1.0), ("plane", 0.3), ("twenty", 1.0)])
-@pytest.mark.parametrize("name", VARIANCE)
+@every_scheme
 def test_exact_gradient(name: str, kind: str, T: float) -> None:
     check_gaussian(name, case(kind, T), T)
 
@@ -147,12 +153,12 @@ def test_exact_gradient(name: str, kind: str, T: float) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("T", [1.0, 0.3])
 @pytest.mark.parametrize("kind", ["line", "plane", "twenty"])
-@pytest.mark.parametrize("name", VARIANCE)
+@every_scheme
 def test_exact_gradient_long(name: str, kind: str, T: float) -> None:
     check_gaussian(name, case(kind, T), T, longer=8, seed=12)
 
 
-@pytest.mark.parametrize("name", VARIANCE)
+@every_scheme
 def test_gradient_noise_heats_by_the_known_amount(name: str) -> None:
     """At sigma = 3: +25% to +63% for SGLD, +36% for BAOAB, and nothing for the thermostats."""
     check_gaussian(name, case("plane", 1.0), 1.0, sigma=SIGMA)

@@ -38,7 +38,13 @@ def sampler(monitor, omega: float, dtau: float, **changes) -> sundman.Sampler:
     return sundman.sa_sgld(dtau, omega=omega, lag="guarded", monitor=monitor, **settings)
 
 
-@pytest.mark.parametrize("name", MONITORS)
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=[] if name in ("norm", "noise_estimated") else [pytest.mark.slow])
+        for name in MONITORS
+    ],
+)
 def test_the_bias_on_the_quartic_falls_with_the_step(name: str) -> None:
     """E[x²] is 4 to 11% large at dtau = .08, 1.3 to 3% at .04, and within .7% at .016."""
     truth, found = QUARTIC.truth["x2"], []
@@ -63,7 +69,7 @@ def test_the_bias_on_the_quartic_falls_with_the_step(name: str) -> None:
     assert limit - truth > -0.5 * (whole - truth) - error  # as its square where that dominates
 
 
-@pytest.mark.parametrize("name", ["energy", "curvature"])
+@pytest.mark.parametrize("name", ["curvature", pytest.param("energy", marks=pytest.mark.slow)])
 def test_star(name: str) -> None:
     """x²y², with no more than the bias of SGLD at that step, which is +7% at 2e-4."""
     make, omega = {

@@ -106,7 +106,7 @@ def temperature(kind: str, name: str, sigma: float) -> tuple[float, float]:
     return float(found.value), float(found.error)
 
 
-@pytest.mark.parametrize("name", ["gaussian", "star"])
+@pytest.mark.parametrize("name", ["gaussian", pytest.param("star", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("kind", ["sgld", "sghmc"])
 def test_schemes_that_know_nothing_of_the_noise_are_heated(kind: str, name: str) -> None:
     which = case(name)
@@ -124,7 +124,7 @@ def test_schemes_that_know_nothing_of_the_noise_are_heated(kind: str, name: str)
         assert abs(T - wanted) < SIGMAS * error
 
 
-@pytest.mark.parametrize("name", ["gaussian", "star"])
+@pytest.mark.parametrize("name", ["gaussian", pytest.param("star", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("kind", ["sgnht", "sa_sgnht"])
 def test_thermostats_keep_the_temperature(kind: str, name: str) -> None:
     which = case(name)

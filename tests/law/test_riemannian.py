@@ -172,6 +172,7 @@ PLANE_METRICS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", PLANE_METRICS)
 def test_sgrld_in_two_dimensions(name):
     """E[x^2] and E[y^2] from h and h/2 with Gamma; without it others."""
@@ -187,6 +188,7 @@ def test_sgrld_in_two_dimensions(name):
     assert (abs(plain - SQUARES_TRUTH) > 5 * error + 2 * abs(whole - half)).any()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["dense", "monge"])
 def test_sgrhmc_in_two_dimensions(name):
     build = partial(sgrhmc, metric=PLANE_METRICS[name], gamma=2.0)
@@ -194,7 +196,7 @@ def test_sgrhmc_in_two_dimensions(name):
     assert (abs(found - SQUARES_TRUTH) < 5 * error).all()
 
 
-@pytest.mark.parametrize("T", [1.0, 0.3])
+@pytest.mark.parametrize("T", [0.3, pytest.param(1.0, marks=pytest.mark.slow)])
 def test_the_hessian_as_metric_makes_every_direction_alike(T):
     """Twenty dimensions, condition 1000: the law of the scheme on N(0, T), at any stiffness."""
     precisions = np.geomspace(1.0, 1e3, 20)
@@ -245,6 +247,7 @@ def test_a_dense_metric_on_a_correlated_gaussian():
     check_law(draws, {"xx": Expected(law)})
 
 
+@pytest.mark.slow
 def test_posterior_fisher_keeps_the_posterior():
     """A logistic regression with one weight: its moments by quadrature, from h and h/2."""
     rng = np.random.default_rng(0)

@@ -86,7 +86,9 @@ def survive(whole, tmp_path, how: signal.Signals, times: int, seed: int) -> int:
 
 
 @pytest.mark.xdist_group("kill")
-@pytest.mark.parametrize("how", SIGNALS)
+@pytest.mark.parametrize(
+    "how", [SIGNALS[0], *(pytest.param(s, marks=pytest.mark.slow) for s in SIGNALS[1:])]
+)
 def test_killed_runs_resume_bit_for_bit(whole, tmp_path, how):
     assert survive(whole, tmp_path, how, times=2, seed=1) > 0
 

@@ -47,7 +47,7 @@ def test_pytrees_one_chain_and_collect():
     assert draws.values["sum"][0, 0] == 6.0
 
 
-@pytest.mark.parametrize("variant", ["thin", "thin_time"])
+@pytest.mark.parametrize("variant", ["thin", pytest.param("thin_time", marks=pytest.mark.slow)])
 def test_resumed_as_in_memory(tmp_path, variant):
     arguments = {"sampler": SAMPLER, **({"thin": 3} if variant == "thin" else {"thin_time": 0.2})}
     broken_off(tmp_path / "run", **arguments)

@@ -84,7 +84,7 @@ def _network_block(width: int, horseshoe: bool, kernels: bool):
     return lowered.compile().memory_analysis(), size, rows + activations
 
 
-@pytest.mark.parametrize("horseshoe", [False, True])
+@pytest.mark.parametrize("horseshoe", [True, pytest.param(False, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("kernels, most", [(True, 4.0), (False, 5.0)])
 def test_peak_memory_of_a_block(horseshoe, kernels, most):
     """Position before and after, gradient, and what the loop holds: 4 times the parameters."""
