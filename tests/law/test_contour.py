@@ -18,6 +18,8 @@ from sundman.recipes import contour_sgld
 from sundman.targets import Target
 from sundman.targets.assemble import by_quadrature
 
+pytestmark = pytest.mark.slow
+
 BINS, TOP, CHAINS, LEARN = 20, 10.0, 128, 12_000
 
 

@@ -31,6 +31,8 @@ from test_linear_regression import (
 import sundman
 from sundman import gradients
 
+pytestmark = pytest.mark.slow
+
 CHAINS, STEPS, THIN = 64, 1600, 25
 MODEL = posterior(1.0)
 MEAN = problem().mean.astype(np.float32)

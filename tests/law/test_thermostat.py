@@ -19,6 +19,8 @@ import sundman
 from sundman import clocks, integrators
 from sundman.noise import gaussian, substream
 
+pytestmark = pytest.mark.slow
+
 H, A, NOISE = 0.1, 2.0, (0.0, 3.0)
 
 
