@@ -21,6 +21,8 @@ from sundman.recipes import cyclical_sghmc, cyclical_sgld
 from sundman.targets import Target, double_well
 from sundman.targets.assemble import by_quadrature
 
+pytestmark = pytest.mark.slow
+
 H, CYCLE, EXPLORE, CYCLES, GAMMA = 0.8, 40, 15, 100, 2.0
 
 

@@ -20,6 +20,8 @@ from battery import SIGMAS, Floats
 import sundman
 from sundman import clocks, integrators
 
+pytestmark = pytest.mark.slow
+
 H, OFFSET = 0.5, 20.0
 
 

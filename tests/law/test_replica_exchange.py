@@ -23,6 +23,8 @@ from sundman.recipes import replica_exchange_sgld
 from sundman.targets import Target
 from sundman.targets.assemble import by_quadrature
 
+pytestmark = pytest.mark.slow
+
 PAIRS = 400_000
 RATIO = 3.0
 

@@ -28,6 +28,8 @@ from sundman.targets import gaussian, quartic
 from sundman.targets.assemble import by_quadrature
 from sundman.targets.base import namespace
 
+pytestmark = pytest.mark.slow
+
 QUARTIC = quartic()
 X2 = {"x2": lambda x: x[..., 0] ** 2}
 ROWS = np.array([-1.0, 0.5, 1.5])
