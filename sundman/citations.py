@@ -35,6 +35,8 @@ _SAMPLERS = {
     "lm": ("leimkuhler_matthews", "constant"),
     "sa-lm": ("leimkuhler_matthews", "sundman"),
     "samadams": ("baoab", "sundman"),
+    "sa-sghmc": ("sghmc", "sundman"),
+    "sa-sgnht": ("sgnht", "sundman"),
     "cyclical-sgld": ("euler_maruyama", "cyclical"),
     "cyclical-sghmc": ("sghmc", "cyclical"),
     "replica-exchange-sgld": ("replica_exchange", "constant"),
@@ -42,8 +44,6 @@ _SAMPLERS = {
 }
 for _name in ("sghmc", "baoab", "obabo", "sgnht", "psgld", "adam_sgld", "sgrld", "sgrhmc"):
     _SAMPLERS[_name.replace("_", "-")] = (_name, "constant")
-    if _name != "baoab":  # that one is SamAdams
-        _SAMPLERS["sa-" + _name.replace("_", "-")] = (_name, "sundman")
 _OTHERS = {
     "badodab": "leimkuhler2016adaptive",
     "monge": "hartmann2022monge",

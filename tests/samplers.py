@@ -46,6 +46,10 @@ def _clock(h: float, g_ref: float, a: float = 0.01) -> dict:
     }
 
 
+def _adaptive(integrator: sundman.integrators.Integrator, h: float, g: float) -> sundman.Sampler:
+    return sundman.compose(integrator, sundman.clocks.sundman(h, **_clock(h, g)))
+
+
 def _in_cycles(h: float) -> dict:
     """Cycles of length 100 whose sampling stage, their second half, has a mean step near h.
 
@@ -89,7 +93,7 @@ SAMPLERS: dict[str, Row] = {
     ),
     "obabo": Row(lambda h, T, g: sundman.obabo(h, T, gamma=2.0), kinetic=True),
     "sa_obabo": Row(
-        lambda h, T, g: sundman.sa_obabo(h, temperature=T, gamma=2.0, **_clock(h, g)), True, True
+        lambda h, T, g: _adaptive(sundman.integrators.obabo(T, gamma=2.0), h, g), True, True
     ),
     "sgld_decreasing": Row(
         lambda h, T, g: sundman.compose(
@@ -110,9 +114,7 @@ SAMPLERS: dict[str, Row] = {
         biased=True,
     ),
     "sgrld": Row(lambda h, T, g: sundman.sgrld(h, T, metric=METRIC)),
-    "sa_sgrld": Row(
-        lambda h, T, g: sundman.sa_sgrld(h, temperature=T, metric=METRIC, **_clock(h, g)), True
-    ),
+    "sa_sgrld": Row(lambda h, T, g: _adaptive(sundman.integrators.sgrld(METRIC, T), h, g), True),
     "sgrhmc": Row(lambda h, T, g: sundman.sgrhmc(h, T, metric=METRIC, gamma=2.0), kinetic=True),
     "cyclical_sgld": Row(
         lambda h, T, g: sundman.cyclical_sgld(temperature=T, **_in_cycles(h)), unfair=ONLY_GAUSSIAN

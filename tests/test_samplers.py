@@ -1,5 +1,6 @@
 """The contract, for every sampler: optax protocol, pytrees, transformations, keys, errors."""
 
+import cloudpickle
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -13,13 +14,10 @@ from samplers import SAMPLERS
 import sundman
 
 PARAMS = {"w": jnp.ones((3, 2)), "b": [jnp.zeros(2), jnp.float32(0.5)]}
-# Those that begin without noise are in tests/integrators/test_extended_contract.py.
-NOISY_AT_ONCE = [name for name in SAMPLERS if not name.startswith("cyclical")]
 # Products whose integrator and clock are in other rows.
 PRODUCTS = {"sa_obabo", "sa_sgrld", "sgld_decreasing", "sa_sgld_blockwise", "sgnht_per_coordinate"}
 every_sampler = pytest.mark.parametrize(
-    "name",
-    [pytest.param(n, marks=[pytest.mark.slow] if n in PRODUCTS else []) for n in NOISY_AT_ONCE],
+    "name", [pytest.param(n, marks=[pytest.mark.slow] if n in PRODUCTS else []) for n in SAMPLERS]
 )
 
 
@@ -123,7 +121,8 @@ def test_same_key_same_path_other_key_other_path(name):
     sampler = build(name)
     one, again, other = (run(sampler, PARAMS, jax.random.key(seed))[0][0] for seed in (1, 1, 2))
     jax.tree.map(np.testing.assert_array_equal, one, again)
-    assert not np.allclose(one["w"], other["w"])
+    begins_without_noise = sampler.clock.stages is not None
+    assert np.allclose(one["w"], other["w"]) == begins_without_noise
 
 
 @every_sampler
@@ -150,6 +149,28 @@ def test_weights_sum_to_elapsed_time(name, key):
 def test_zero_temperature_minimises(name, key):
     (params, _), _ = run(build(name, temperature=0.0), PARAMS, key, steps=3000)
     assert float(potential(params)) < 1e-6
+
+
+@every_sampler
+def test_the_same_at_another_temperature(name, key):
+    def make(T):
+        if name == "contour_sgld":  # the levels of its row follow the temperature
+            return sundman.contour_sgld(0.01, T, low=-5.0, high=25.0)
+        return build(name, T)
+
+    cold = make(1.0).at(0.3)
+    assert cold.settings == {**make(1.0).settings, "temperature": 0.3}
+    assert cold.temperature == 0.3
+    one, other = (run(sampler, PARAMS, key) for sampler in (cold, make(0.3)))
+    jax.tree.map(np.testing.assert_array_equal, one, other)
+
+
+@every_sampler
+def test_survives_a_pickle(name, key):
+    sampler = build(name)
+    again = cloudpickle.loads(cloudpickle.dumps(sampler))
+    assert again.settings == sampler.settings
+    jax.tree.map(np.testing.assert_array_equal, run(again, PARAMS, key), run(sampler, PARAMS, key))
 
 
 @pytest.mark.parametrize(

@@ -127,8 +127,7 @@ def bnn(
     units of the squared gradient of the mean loss. Every chain is stored, may be stopped and
     resumed, and the command ends in a report. Results go to runs/bnn-NAME unless --output is given.
 
-    Samplers: sgld, lm, sghmc, baoab, sgnht, obabo; sa-sgld, sa-lm, sa-sghmc, samadams, sa-sgnht,
-    sa-obabo.
+    Samplers: sgld, lm, sghmc, baoab, sgnht, obabo; sa-sgld, sa-lm, sa-sghmc, samadams, sa-sgnht.
 
     For example:
 

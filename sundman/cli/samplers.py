@@ -24,7 +24,6 @@ RECIPES: dict[str, Callable[..., sundman.Sampler]] = {
     "sgnht": sundman.sgnht,
     "sa-sgnht": sundman.sa_sgnht,
     "obabo": sundman.obabo,
-    "sa-obabo": sundman.sa_obabo,
     "psgld": sundman.psgld,
     "adam-sgld": sundman.adam_sgld,
     "cyclical-sgld": sundman.cyclical_sgld,

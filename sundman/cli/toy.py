@@ -65,8 +65,8 @@ def toy(
     """Run samplers on a target whose moments are known, and compare with them.
 
     Samplers: sgld, lm, sghmc, baoab, sgnht, obabo at a fixed step h; sa-sgld, sa-lm, sa-sghmc,
-    samadams, sa-sgnht, sa-obabo on the adaptive clock, with the step dtau; psgld and adam-sgld,
-    which are biased; cyclical-sgld, cyclical-sghmc, replica-exchange-sgld and contour-sgld for
+    samadams, sa-sgnht on the adaptive clock, with the step dtau; psgld and adam-sgld, which are
+    biased; cyclical-sgld, cyclical-sghmc, replica-exchange-sgld and contour-sgld for
     several modes. Settings that are not given suit the target.
     With --output the run is stored, may be stopped and resumed, and ends in a report.
 

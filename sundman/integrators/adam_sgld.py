@@ -24,7 +24,7 @@ from jax import Array
 
 from sundman import check
 from sundman.integrators.base import Integrator, PyTree, cast_like, is_cold, per_leaf
-from sundman.integrators.psgld import check_decay, zeros_wide
+from sundman.integrators.psgld import check_decay, with_noise, zeros_wide
 from sundman.noise import Noise, Stream, name_of, named
 
 
@@ -88,13 +88,8 @@ def adam_sgld(
             lambda h, p, m: -h * p * m / (1.0 - missing_mean), steps, precondition, mean
         )
         if not cold:
-            updates = jax.tree.map(
-                lambda push, h, p, xi: push + jnp.sqrt((2.0 * temperature) * h * p) * xi,
-                updates,
-                steps,
-                precondition,
-                draw(stream, params),
-            )
+            xi = draw(stream, params)
+            updates = with_noise(updates, steps, precondition, temperature, xi)
         after = AdamState(
             cast_like(mean, state.mean),
             cast_like(square, state.square),

@@ -62,6 +62,19 @@ def check_decay(name: str, value: float) -> None:
         raise ValueError(f"{name} must be less than 1, got {name}={value!r}")
 
 
+def with_noise(
+    updates: PyTree, steps: PyTree, precondition: PyTree, temperature: float, xi: PyTree
+) -> PyTree:
+    """updates + sqrt(2 T dt P) xi."""
+    return jax.tree.map(
+        lambda push, h, p, eps: push + jnp.sqrt((2.0 * temperature) * h * p) * eps,
+        updates,
+        steps,
+        precondition,
+        xi,
+    )
+
+
 def psgld(
     temperature: float = 1.0,
     *,
@@ -121,13 +134,8 @@ def psgld(
             drift = jax.tree.map(corrected, drift, precondition, square, grads, hessian)
         updates = jax.tree.map(lambda h, push: h * push, steps, drift)
         if not cold:
-            updates = jax.tree.map(
-                lambda push, h, p, xi: push + jnp.sqrt((2.0 * temperature) * h * p) * xi,
-                updates,
-                steps,
-                precondition,
-                draw(stream, params),
-            )
+            xi = draw(stream, params)
+            updates = with_noise(updates, steps, precondition, temperature, xi)
         return cast_like(updates, params), SquareState(square, jnp.ones((), bool))
 
     options = {"decay": decay, "eps": eps, "scale": scale, "divergence": divergence}

@@ -73,17 +73,3 @@ def sa_sgnht(
 def obabo(h: float, temperature: float = 1.0, *, gamma: float = 1.0, sigma: float = 0.0) -> Sampler:
     """OBABO kinetic Langevin at the fixed step h."""
     return compose(integrators.obabo(temperature, gamma=gamma, sigma=sigma), clocks.constant(h))
-
-
-def sa_obabo(
-    dtau: float,
-    *,
-    temperature: float = 1.0,
-    gamma: float = 1.0,
-    sigma: float = 0.0,
-    **clock: Unpack[SundmanSettings],
-) -> Sampler:
-    """OBABO on the Sundman clock."""
-    return compose(
-        integrators.obabo(temperature, gamma=gamma, sigma=sigma), clocks.sundman(dtau, **clock)
-    )

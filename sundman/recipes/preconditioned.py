@@ -1,15 +1,11 @@
-"""Preconditioned and Riemannian samplers by name: integrators times clocks.
+"""Preconditioned and Riemannian samplers at a fixed step h.
 
-Those that begin with ``sa_`` move on the Sundman clock, whose settings they take
-(:func:`sundman.clocks.sundman`); the others at a fixed step h.
+On the Sundman clock they are ``compose(integrators.psgld(...), clocks.sundman(...))`` and so on.
 """
 
 from __future__ import annotations
 
-from typing import Unpack
-
 from sundman import clocks, integrators
-from sundman.clocks import SundmanSettings
 from sundman.curvature import Curvature
 from sundman.metric_tensors import Metric
 from sundman.samplers import Sampler, compose
@@ -40,29 +36,6 @@ def psgld(
     return compose(integrator, clocks.constant(h))
 
 
-def sa_psgld(
-    dtau: float,
-    *,
-    temperature: float = 1.0,
-    decay: float = 0.99,
-    eps: float = 1e-5,
-    scale: float = 1.0,
-    curvature: Curvature | None = None,
-    divergence: str = "step",
-    **clock: Unpack[SundmanSettings],
-) -> Sampler:
-    """pSGLD on the Sundman clock."""
-    integrator = integrators.psgld(
-        temperature,
-        decay=decay,
-        eps=eps,
-        scale=scale,
-        curvature=curvature,
-        divergence=divergence,
-    )
-    return compose(integrator, clocks.sundman(dtau, **clock))
-
-
 def adam_sgld(
     h: float,
     temperature: float = 1.0,
@@ -77,21 +50,6 @@ def adam_sgld(
     return compose(integrator, clocks.constant(h))
 
 
-def sa_adam_sgld(
-    dtau: float,
-    *,
-    temperature: float = 1.0,
-    beta1: float = 0.9,
-    beta2: float = 0.999,
-    eps: float = 1e-8,
-    scale: float = 1.0,
-    **clock: Unpack[SundmanSettings],
-) -> Sampler:
-    """AdamSGLD on the Sundman clock."""
-    integrator = integrators.adam_sgld(temperature, beta1=beta1, beta2=beta2, eps=eps, scale=scale)
-    return compose(integrator, clocks.sundman(dtau, **clock))
-
-
 def sgrld(
     h: float, temperature: float = 1.0, *, metric: Metric, divergence: bool = True
 ) -> Sampler:
@@ -101,21 +59,6 @@ def sgrld(
     """
     return compose(
         integrators.sgrld(metric, temperature, divergence=divergence), clocks.constant(h)
-    )
-
-
-def sa_sgrld(
-    dtau: float,
-    *,
-    metric: Metric,
-    temperature: float = 1.0,
-    divergence: bool = True,
-    **clock: Unpack[SundmanSettings],
-) -> Sampler:
-    """SGRLD on the Sundman clock."""
-    return compose(
-        integrators.sgrld(metric, temperature, divergence=divergence),
-        clocks.sundman(dtau, **clock),
     )
 
 
@@ -131,20 +74,4 @@ def sgrhmc(
     return compose(
         integrators.sgrhmc(metric, temperature, gamma=gamma, divergence=divergence),
         clocks.constant(h),
-    )
-
-
-def sa_sgrhmc(
-    dtau: float,
-    *,
-    metric: Metric,
-    temperature: float = 1.0,
-    gamma: float = 1.0,
-    divergence: bool = True,
-    **clock: Unpack[SundmanSettings],
-) -> Sampler:
-    """SGRHMC on the Sundman clock."""
-    return compose(
-        integrators.sgrhmc(metric, temperature, gamma=gamma, divergence=divergence),
-        clocks.sundman(dtau, **clock),
     )

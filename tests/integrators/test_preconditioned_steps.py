@@ -7,9 +7,9 @@ import optax
 import pytest
 
 import sundman
-from sundman import curvature, integrators, metric_tensors
+from sundman import clocks, curvature, integrators, metric_tensors
 from sundman.noise import Stream
-from sundman.recipes import adam_sgld, psgld, sa_psgld, sa_sgrld, sgrhmc, sgrld
+from sundman.recipes import adam_sgld, psgld, sgrhmc, sgrld
 
 STREAM = Stream(jnp.array([1, 2], jnp.uint32), jnp.uint32(0))
 PARAMS = {"w": jnp.ones((3, 2)), "b": [jnp.zeros(2), jnp.float32(0.5)]}
@@ -121,17 +121,17 @@ def test_identity_metric_gives_the_plain_samplers():
 
 
 def test_blockwise_steps():
-    clock = {"alpha": 1.0, "m": 0.1, "M": 10.0, "r": 0.5, "blockwise": True}
+    clock = clocks.sundman(0.01, alpha=1.0, m=0.1, M=10.0, r=0.5, blockwise=True)
 
     def potential(tree):
         return sum(jnp.sum(leaf**2) for leaf in jax.tree.leaves(tree))
 
-    for sampler in (sa_psgld(0.01, **clock), sa_sgrld(0.01, metric=ONES, **clock)):
-        path = run(sampler, PARAMS, potential, 3)
+    for integrator in (integrators.psgld(), integrators.sgrld(ONES)):
+        path = run(sundman.compose(integrator, clock), PARAMS, potential, 3)
         assert all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(path))
-    coupled = sa_sgrld(0.01, metric=metric_tensors.monge(potential), **clock)
+    coupled = integrators.sgrld(metric_tensors.monge(potential))
     with pytest.raises(ValueError, match=r"monge\(alpha=1\) couples"):
-        run(coupled, PARAMS, potential, 3)
+        run(sundman.compose(coupled, clock), PARAMS, potential, 3)
 
 
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float64"])

@@ -19,6 +19,7 @@ from tests.store.runs import ORBAX_FAILS, Do, assert_same, run, whole
 
 FULL = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 _NOBODY = 65534
+COMPILED = os.environ["SUNDMAN_TEST_COMPILED"]  # the programs all tests share: see conftest.py
 READ_ONLY = OSError(errno.EROFS, os.strerror(errno.EROFS))
 
 pytestmark = ORBAX_FAILS
@@ -186,12 +187,14 @@ def without_privileges(tmp_path):
         return
     run(tmp_path / "first")  # what is imported on the way may be for root's eyes only
     place = Path(tempfile.mkdtemp())
-    os.chown(place, _NOBODY, _NOBODY)
+    for directory in (place, COMPILED):
+        os.chown(directory, _NOBODY, _NOBODY)
     os.seteuid(_NOBODY)
     try:
         yield place
     finally:
         os.seteuid(0)
+        os.chown(COMPILED, 0, 0)
         shutil.rmtree(place)
 
 
