@@ -1,8 +1,10 @@
 """The quartic double well.
 
-    U(x) = barrier (x^2 - 1)^2
+    U(x) = barrier (x^2 - 1)^2 + tilt x
 
-Minima at -1 and 1 with U = 0, U = barrier between them.
+Without tilt: minima at -1 and 1 with U = 0, U = barrier between them. A positive tilt makes the
+left well the deeper one, by about 2 tilt. Slopes of the wells reach 8 barrier / sqrt(27): a tilt
+beyond that leaves one well only.
 """
 
 from __future__ import annotations
@@ -16,22 +18,27 @@ from sundman.targets.base import Target, indicator
 from sundman.targets.quadrature import DEPTH
 
 
-def double_well(barrier: float = 3.0, *, temperature: float = 1.0) -> Target:
+def double_well(barrier: float = 3.0, tilt: float = 0.0, *, temperature: float = 1.0) -> Target:
     """Two wells on a line; started in the left one.
 
     Observables: x, x2, x4, right (x > 0), U, grad2, virial.
     """
     check.positive(barrier=barrier, temperature=temperature)
-    heat = temperature / barrier
-    reach = math.sqrt(1.0 + math.sqrt(DEPTH * heat))
+    if not abs(tilt) < (most := 8.0 * barrier / math.sqrt(27.0)):
+        raise ValueError(
+            f"tilt={tilt} leaves one well; with barrier={barrier} keep |tilt| < {most:.4g}"
+        )
+    heat, lean = temperature / barrier, abs(tilt) / barrier
+    # |x| <= 1 + |x^2 - 1| bounds what the tilt can lower U by.
+    reach = math.sqrt(1.0 + (lean + math.sqrt(lean**2 + 4.0 * DEPTH * heat)) / 2.0)
 
     def potential(x: Any) -> Any:
-        return barrier * (x[0] ** 2 - 1.0) ** 2
+        return barrier * (x[0] ** 2 - 1.0) ** 2 + tilt * x[0]
 
     return by_quadrature(
         "double-well",
         potential,
-        lambda x: [4.0 * barrier * x[0] * (x[0] ** 2 - 1.0)],
+        lambda x: [4.0 * barrier * x[0] * (x[0] ** 2 - 1.0) + tilt],
         {
             "x": lambda x: x[0],
             "x2": lambda x: x[0] ** 2,

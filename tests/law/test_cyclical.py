@@ -19,7 +19,6 @@ import sundman
 from sundman.estimate import Estimate
 from sundman.recipes import cyclical_sghmc, cyclical_sgld
 from sundman.targets import Target, double_well
-from sundman.targets.assemble import by_quadrature
 
 pytestmark = pytest.mark.slow
 
@@ -94,25 +93,6 @@ def test_the_law_of_a_gaussian(name: str, T: float) -> None:
         assert found.error < 0.01 * T
 
 
-def tilted(barrier: float, tilt: float) -> Target:
-    """barrier (x² - 1)² + tilt x: the left well is the deeper one."""
-
-    def potential(x):
-        return barrier * (x[0] ** 2 - 1.0) ** 2 + tilt * x[0]
-
-    return by_quadrature(
-        "tilted",
-        potential,
-        lambda x: [4.0 * barrier * x[0] * (x[0] ** 2 - 1.0) + tilt],
-        {"right": lambda x: np.asarray(x[0] > 0, np.float64)},
-        temperature=1.0,
-        start=[-1.0],
-        box=[(-2.2, 2.2)],
-        cuts=[[0.0]],
-        longest=0.1,
-    )
-
-
 def right_share(target: Target, sampler: sundman.Sampler) -> Estimate:
     draws = sundman.sample(
         target, sampler, key=jax.random.key(72), chains=128, steps=8000, burn_in=500, stats=()
@@ -135,7 +115,7 @@ def test_both_wells_are_found_where_sgld_stays_in_one() -> None:
 
 def test_the_shares_of_the_wells_are_those_of_the_exploration() -> None:
     """As documented: at temperature 0 nothing knows that the left well is the deeper one."""
-    target = tilted(10.0, 1.0)
+    target = double_well(10.0, tilt=1.0)
     found = right_share(target, cyclical_sgld(0.045, cycle=500, explore=0.8))
     assert target.truth["right"] < 0.15
     assert found.value > target.truth["right"] + 0.1 + SIGMAS * found.error

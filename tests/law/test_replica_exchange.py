@@ -20,8 +20,7 @@ from sundman import clocks, integrators
 from sundman.estimate import Estimate
 from sundman.noise import Stream
 from sundman.recipes import replica_exchange_sgld
-from sundman.targets import Target
-from sundman.targets.assemble import by_quadrature
+from sundman.targets import Target, double_well
 
 pytestmark = pytest.mark.slow
 
@@ -82,21 +81,7 @@ def test_noisy_energies_heat_unless_corrected(T: float) -> None:
 
 def tilted(T: float) -> Target:
     """Two wells, a barrier of 10 T above the right one, and 1.2 T between their bottoms."""
-
-    def potential(x):
-        return T * (10.0 * (x[0] ** 2 - 1.0) ** 2 + 0.6 * x[0])
-
-    return by_quadrature(
-        "tilted",
-        potential,
-        lambda x: [T * (40.0 * x[0] * (x[0] ** 2 - 1.0) + 0.6)],
-        {"right": lambda x: np.asarray(x[0] > 0, np.float64), "x2": lambda x: x[0] ** 2},
-        temperature=T,
-        start=[-1.0],
-        box=[(-2.2, 2.2)],
-        cuts=[[0.0]],
-        longest=0.1,
-    )
+    return double_well(10.0 * T, tilt=0.6 * T, temperature=T)
 
 
 def averages(target: Target, sampler: sundman.Sampler, start: float) -> dict[str, Estimate]:

@@ -47,6 +47,7 @@ def test_unknown_name_lists_the_names() -> None:
         (lambda: targets.funnel(temperature=9.0), ValueError, "single precision"),
         (lambda: targets.banana(curvature=0.0), ValueError, "curvature=0.0"),
         (lambda: targets.double_well(barrier=-1.0), ValueError, "barrier=-1.0"),
+        (lambda: targets.double_well(2.0, tilt=3.1), ValueError, "tilt=3.1 leaves one well"),
         (lambda: targets.quartic(quadratic=-1.0), ValueError, "quadratic=-1.0"),
     ],
 )

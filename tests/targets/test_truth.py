@@ -133,25 +133,27 @@ def test_quartic_digits() -> None:
     assert targets.quartic(0.0, temperature=9.0).truth["x2"] == pytest.approx(3.0 * gamma)
 
 
+@pytest.mark.parametrize("tilt", [0.0, 1.5, -3.0])
 @pytest.mark.parametrize("temperature", [0.003, 0.3, 1.0, 50.0])
-def test_double_well_against_scipy(temperature: float) -> None:
-    target = targets.double_well(barrier=2.0, temperature=temperature)
+def test_double_well_against_scipy(temperature: float, tilt: float) -> None:
+    target = targets.double_well(2.0, tilt, temperature=temperature)
+    lowest = -abs(tilt)  # near the bottom, so that nothing overflows
 
-    def moment(power: int) -> float:
+    def moment(power: int, low: float = -10.0) -> float:
+        def integrand(x: float) -> float:
+            U = 2.0 * (x * x - 1) ** 2 + tilt * x
+            return x**power * math.exp((lowest - U) / temperature)
+
         return quad(
-            lambda x: x**power * math.exp(-2.0 * (x * x - 1) ** 2 / temperature),
-            0.0,
-            10.0,
-            points=[1.0],
-            epsabs=0,
-            limit=200,
+            integrand, low, 10.0, points=[-1.1, -1.0, 0.0, 1.0, 1.1], epsabs=1e-13, limit=500
         )[0]
 
-    assert target.truth["x2"] == pytest.approx(moment(2) / moment(0), rel=1e-8)
-    assert target.truth["x4"] == pytest.approx(moment(4) / moment(0), rel=1e-8)
-    assert target.truth["right"] == pytest.approx(0.5, abs=1e-12)
-    assert target.truth["x"] == pytest.approx(0.0, abs=1e-12)
-    assert target.log_normalizer == pytest.approx(math.log(2 * moment(0)), abs=1e-8)
+    mass = moment(0)
+    for name, power in {"x": 1, "x2": 2, "x4": 4}.items():
+        assert target.truth[name] == pytest.approx(moment(power) / mass, rel=1e-8, abs=1e-8)
+    assert target.truth["right"] == pytest.approx(moment(0, 0.0) / mass, rel=1e-8, abs=1e-12)
+    whole = math.log(mass) - lowest / temperature
+    assert target.log_normalizer == pytest.approx(whole, rel=1e-8, abs=1e-8)
 
 
 def test_mixture_closed_form() -> None:
