@@ -20,8 +20,6 @@ from sundman.estimate import Estimate
 from sundman.recipes import cyclical_sghmc, cyclical_sgld
 from sundman.targets import Target, double_well
 
-pytestmark = pytest.mark.slow
-
 H, CYCLE, EXPLORE, CYCLES, GAMMA = 0.8, 40, 15, 100, 2.0
 
 
@@ -62,7 +60,7 @@ def over_chains(values: Floats, weight: Floats) -> Estimate:
     return Estimate(means.mean(), means.std(ddof=1) / math.sqrt(len(means)))
 
 
-@pytest.mark.parametrize("T", [1.0, 0.3])
+@pytest.mark.parametrize("T", [0.3, pytest.param(1.0, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("name", ["sgld", "sghmc"])
 def test_the_law_of_a_gaussian(name: str, T: float) -> None:
     settings = {"cycle": CYCLE, "explore": EXPLORE}
@@ -102,6 +100,7 @@ def right_share(target: Target, sampler: sundman.Sampler) -> Estimate:
     return over_chains((position > 0).astype(np.float64), draws.weight.astype(np.float64))
 
 
+@pytest.mark.slow
 def test_both_wells_are_found_where_sgld_stays_in_one() -> None:
     """A barrier of 10 T. Steps of .045 leave a well, and no fixed step does that is stable:
     SGLD gets as many gradients, at the largest step of the sampling stages.
@@ -113,6 +112,7 @@ def test_both_wells_are_found_where_sgld_stays_in_one() -> None:
     assert right_share(target, sundman.sgld(0.0043)).value < 0.02
 
 
+@pytest.mark.slow
 def test_the_shares_of_the_wells_are_those_of_the_exploration() -> None:
     """As documented: at temperature 0 nothing knows that the left well is the deeper one."""
     target = double_well(10.0, tilt=1.0)

@@ -20,8 +20,6 @@ from battery import SIGMAS, Floats
 import sundman
 from sundman import clocks, integrators
 
-pytestmark = pytest.mark.slow
-
 H, OFFSET = 0.5, 20.0
 
 
@@ -58,7 +56,7 @@ def run(steps: int, power: float, T: float, start: float, chains: int) -> tuple[
     )
 
 
-@pytest.mark.parametrize("T", [1.0, 0.3])
+@pytest.mark.parametrize("T", [0.3, pytest.param(1.0, marks=pytest.mark.slow)])
 def test_the_weighted_average_converges(T: float) -> None:
     """Its expectation is known at any length, and comes closer to T like the steps."""
     steps, power = 10_000, 1.0 / 3.0
@@ -76,6 +74,7 @@ def test_the_weighted_average_converges(T: float) -> None:
     assert biases[1] / biases[2] == pytest.approx(10**power, rel=0.05)
 
 
+@pytest.mark.slow
 def test_equal_weights_waste_draws() -> None:
     """power .8: the variance is 2.0 times that of the weighted average here, 2.8 in the limit."""
     steps, power, chains = 10_000, 0.8, 512

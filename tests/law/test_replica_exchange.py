@@ -22,8 +22,6 @@ from sundman.noise import Stream
 from sundman.recipes import replica_exchange_sgld
 from sundman.targets import Target, double_well
 
-pytestmark = pytest.mark.slow
-
 PAIRS = 400_000
 RATIO = 3.0
 
@@ -61,7 +59,7 @@ def exact_rate() -> float:
     return float(np.minimum(1.0, np.exp((1 - 1 / RATIO) * (U[:, 0] - U[:, 1]))).mean())
 
 
-@pytest.mark.parametrize("T", [1.0, 0.3])
+@pytest.mark.parametrize("T", [0.3, pytest.param(1.0, marks=pytest.mark.slow)])
 def test_a_swap_keeps_the_law(T: float) -> None:
     change, rate = after_a_swap(T, 0.0, 0.0)
     assert abs(change.value) < SIGMAS * change.error
@@ -69,7 +67,7 @@ def test_a_swap_keeps_the_law(T: float) -> None:
     assert rate == pytest.approx(exact_rate(), abs=SIGMAS * 0.5 / math.sqrt(PAIRS) + 0.001)
 
 
-@pytest.mark.parametrize("T", [1.0, 0.3])
+@pytest.mark.parametrize("T", [0.3, pytest.param(1.0, marks=pytest.mark.slow)])
 def test_noisy_energies_heat_unless_corrected(T: float) -> None:
     """Noise of 1.5 T in U: one uncorrected attempt adds .097(2) T to E[U] = T/2."""
     corrected, rare = after_a_swap(T, 1.5 * T, 1.5 * T)
@@ -106,6 +104,7 @@ def averages(target: Target, sampler: sundman.Sampler, start: float) -> dict[str
     }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("T", [1.0, 0.3])
 def test_the_shares_of_two_wells(T: float) -> None:
     """Begun in the shallow well, with an allowance for the bias of the step.
@@ -120,12 +119,14 @@ def test_the_shares_of_two_wells(T: float) -> None:
     assert abs(x2.value - target.truth["x2"]) < SIGMAS * x2.error + 0.006
 
 
+@pytest.mark.slow
 def test_sgld_alone_stays_where_it_began() -> None:
     target = tilted(1.0)
     assert target.truth["right"] < 0.3
     assert averages(target, sundman.sgld(0.002), 1.0)["right"].value > 0.9
 
 
+@pytest.mark.slow
 def test_weighted_on_an_adaptive_clock() -> None:
     """dt follows the gradients of both copies; weighted by it the first has the law of its T.
 
@@ -161,6 +162,7 @@ def test_weighted_on_an_adaptive_clock() -> None:
     assert unweighted.value / truth - 1 > 0.04
 
 
+@pytest.mark.slow
 def test_copies_may_have_steps_of_their_own() -> None:
     """Two and five times the step for the hot copies: the first keeps its law, within its bias."""
     sampler = replica_exchange_sgld(

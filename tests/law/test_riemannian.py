@@ -28,8 +28,6 @@ from sundman.targets import gaussian, quartic
 from sundman.targets.assemble import by_quadrature
 from sundman.targets.base import namespace
 
-pytestmark = pytest.mark.slow
-
 QUARTIC = quartic()
 X2 = {"x2": lambda x: x[..., 0] ** 2}
 ROWS = np.array([-1.0, 0.5, 1.5])
@@ -62,7 +60,14 @@ def log_metric(metric: Metric, x):
 
 
 @pytest.mark.parametrize(
-    ("name", "T"), [*((name, 1.0) for name in METRICS), ("elementwise", 0.3), ("dense", 0.3)]
+    ("name", "T"),
+    [
+        ("elementwise", 0.3),
+        *(
+            pytest.param(name, T, marks=[] if name == "elementwise" else [pytest.mark.slow])
+            for name, T in [*((name, 1.0) for name in METRICS), ("dense", 0.3)]
+        ),
+    ],
 )
 def test_sgrld_tends_to_the_predicted_law(name, T, x64):
     """From h and h/2 without Monte Carlo; without Gamma for one temperature."""
@@ -84,6 +89,7 @@ def test_sgrld_tends_to_the_predicted_law(name, T, x64):
             assert abs(truth - target.truth["x2"]) > 0.1 * target.truth["x2"]
 
 
+@pytest.mark.slow
 def test_a_chain_has_the_law_of_the_operator():
     h, metric = 0.1, METRICS["elementwise"]()
     with jax.enable_x64(True):
@@ -98,6 +104,7 @@ def _with_noise(metric, noise):
     return sgrld_integrator(metric, noise=noise)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("T", [1.0, 0.3])
 @pytest.mark.parametrize("divergence", [True, False])
 def test_sgrhmc_has_the_predicted_law(T, divergence):
@@ -198,7 +205,8 @@ def test_sgrhmc_in_two_dimensions(name):
     assert (abs(found - SQUARES_TRUTH) < 5 * error).all()
 
 
-@pytest.mark.parametrize("T", [0.3, pytest.param(1.0, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("T", [0.3, 1.0])
 def test_the_hessian_as_metric_makes_every_direction_alike(T):
     """Twenty dimensions, condition 1000: the law of the scheme on N(0, T), at any stiffness."""
     precisions = np.geomspace(1.0, 1e3, 20)
@@ -217,6 +225,7 @@ def test_the_hessian_as_metric_makes_every_direction_alike(T):
         check_law(draws, {"squares": Expected(law)})
 
 
+@pytest.mark.slow
 def test_a_metric_that_moves_with_every_stiff_coordinate(x64):
     """g_i = p_i (1 + p_i x_i^2) is 1 + y^2 in units y of each direction: all have one law."""
     precisions, h = np.geomspace(1.0, 1e3, 20), 0.2
@@ -238,6 +247,7 @@ def test_a_metric_that_moves_with_every_stiff_coordinate(x64):
     check_law(draws, {"squares": Expected(law)})
 
 
+@pytest.mark.slow
 def test_a_dense_metric_on_a_correlated_gaussian():
     T, covariance = 0.3, np.array([[1.0, 0.6], [0.6, 0.5]])
     target = gaussian(covariance=covariance, temperature=T)

@@ -19,8 +19,6 @@ import sundman
 from sundman import clocks, integrators
 from sundman.noise import gaussian, substream
 
-pytestmark = pytest.mark.slow
-
 H, A, NOISE = 0.1, 2.0, (0.0, 3.0)
 
 
@@ -56,7 +54,7 @@ def temperatures(T: float, per_coordinate: bool) -> tuple[Floats, Floats]:
     return square.mean(axis=0), square.std(axis=0, ddof=1) / np.sqrt(len(square))
 
 
-@pytest.mark.parametrize("T", [1.0, 0.3])
+@pytest.mark.parametrize("T", [0.3, pytest.param(1.0, marks=pytest.mark.slow)])
 def test_each_coordinate_has_the_right_temperature(T: float) -> None:
     """Allowance 1%: h² k / 4 of the splitting, and a tenth of the heat that was to be removed."""
     found, error = temperatures(T, True)
@@ -64,6 +62,7 @@ def test_each_coordinate_has_the_right_temperature(T: float) -> None:
     assert (error < 0.01).all()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("T", [1.0, 0.3])
 def test_one_thermostat_is_right_on_average_only(T: float) -> None:
     found, error = temperatures(T, False)
@@ -75,6 +74,7 @@ def test_one_thermostat_is_right_on_average_only(T: float) -> None:
     assert found[1] > 1.05
 
 
+@pytest.mark.slow
 def test_one_coordinate_has_one_thermostat_either_way() -> None:
     one, each = (
         sundman.sample(
