@@ -1,0 +1,58 @@
+"""What an estimator remembers follows its chain: by time, in turns, and back after a divergence."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import sundman
+from sundman import gradients
+from sundman.runner.engine import Piece
+
+X = np.random.default_rng(2).normal(size=(30, 2)).astype(np.float32)
+MAKE = {
+    "svrg": lambda posterior: gradients.svrg(posterior, 7, every=9),
+    "saga": lambda posterior: gradients.saga(posterior, 7),
+}
+both = pytest.mark.parametrize("name", ["svrg", pytest.param("saga", marks=pytest.mark.slow)])
+
+
+def run(name, model=lambda w, x: x @ w, **arguments):
+    posterior = sundman.Posterior(
+        model, likelihood=sundman.likelihoods.gaussian(1.0), data=(X, X @ np.ones(2))
+    )
+    settings = {"chains": 2, "key": jax.random.key(4), "init": jnp.zeros(2), "progress": False}
+    return sundman.sample(MAKE[name](posterior), sundman.sgld(2**-8), **settings | arguments)
+
+
+@both
+def test_draws_by_time_are_from_the_same_path(name):
+    """Three steps of 2^-8 are the time between draws."""
+    every, by_time = run(name, steps=61), run(name, thin_time=3 * 2**-8, draws=20)
+    np.testing.assert_allclose(by_time.values, every.values[:, 3::3], rtol=1e-4, atol=1e-5)
+
+
+@both
+def test_chains_in_turns_are_chains_side_by_side(name, monkeypatch):
+    side_by_side = run(name, steps=40)
+    monkeypatch.setattr("sundman.runner.turns._LARGE", 1)
+    np.testing.assert_allclose(
+        run(name, steps=40).values, side_by_side.values, rtol=1e-3, atol=1e-4
+    )
+
+
+@both
+def test_a_chain_that_was_put_back_has_the_memory_it_had_there(name, monkeypatch):
+    """A gradient that is not a number, once remembered, would spoil every later step."""
+    monkeypatch.setattr("sundman.runner.blocks.sizes", lambda *args: Piece(10, 10))
+
+    def breaks(w, x):
+        return x @ jnp.where(w[0] > 1.4, jnp.nan, w)
+
+    with pytest.warns(sundman.DivergenceWarning):
+        draws = run(name, breaks, steps=300, on_divergence="restart")
+    lost = draws.diverged >= 0
+    assert lost.any()
+    assert (draws.weight[lost, -100:] > 0).any()
+    kept = draws.weight > 0
+    assert np.isfinite(draws.values[kept]).all()
