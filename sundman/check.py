@@ -49,6 +49,21 @@ def not_negative(**arguments: Any) -> None:
                 raise ValueError(f"{name} must be 0 or more, got {name}={value!r}")
 
 
+def decay(**arguments: Any) -> None:
+    """What is left of an average after a step: each argument in [0, 1)."""
+    not_negative(**arguments)
+    for name, value in arguments.items():
+        if _known(value) and float(value) >= 1:
+            raise ValueError(f"{name} must be less than 1, got {name}={value!r}")
+
+
+def function(**arguments: Any) -> None:
+    """Each argument must be something that can be called."""
+    for name, value in arguments.items():
+        if not callable(value):
+            raise TypeError(f"{name} must be a function, got {name}={value!r}")
+
+
 def bounds(m: Any, M: Any) -> None:
     """The bounds of psi: 0 < m <= M."""
     positive(m=m, M=M)

@@ -28,12 +28,6 @@ Curvature = Callable[[Stream, PyTree], PyTree]
 _AT_ONCE = 128
 
 
-def must_be_function(name: str, value: Any) -> None:
-    """Raise a TypeError that names the argument unless ``value`` can be called."""
-    if not callable(value):
-        raise TypeError(f"{name} must be a function, got {name}={value!r}")
-
-
 def jacobian_diagonal(function: Callable[[PyTree], PyTree], position: PyTree) -> PyTree:
     """d f_i / d theta_i of a function from positions to trees of the same shape, exactly."""
     flat, unravel = ravel_pytree(position)
@@ -90,12 +84,12 @@ class Probed:
 
 def exact(potential: Callable[[PyTree], Array]) -> Exact:
     """The exact Hessian diagonal of a potential; for a few hundred coordinates at most."""
-    must_be_function("potential", potential)
+    check.function(potential=potential)
     return Exact(potential)
 
 
 def probed(potential: Callable[[PyTree], Array], probes: int = 1) -> Probed:
     """An estimate of the Hessian diagonal of a potential that any dimension can afford."""
-    must_be_function("potential", potential)
+    check.function(potential=potential)
     check.count("probes", probes, least=1)
     return Probed(potential, int(probes))

@@ -125,7 +125,8 @@ def compose(integrator: Integrator, clock: Clock) -> Sampler:
         **extra: Any,
     ) -> tuple[PyTree, SamplerState]:
         del extra
-        params = grads if params is None else params
+        if params is None:
+            raise TypeError("update needs the position: update(grads, state, params)")
         check.same_structure(grads, params)
         words = state.key if key is None else _noise_key(key)
         dt, after = clock.tick(state.clock, grads, params)

@@ -165,6 +165,11 @@ def test_stepsize_and_zeta():
     assert found["draws at the largest step"].verdict == "look"
     assert found["draws at the smallest step"].verdict == "good"
     assert found["memory of zeta"].value == pytest.approx(1 / (1 - np.exp(-0.02)))
+    assert found["memory of zeta"].verdict == ""
+    short = {**clock, "alpha": 50.0, "lag": "none", "batch_size": 8}
+    assert quiet(make(zeta, dt, **short))["memory of zeta"].verdict == "look"
+    for change in ({"lag": "guarded"}, {"batch_size": None}, {"alpha": 20.0}):
+        assert quiet(make(zeta, dt, **short | change))["memory of zeta"].verdict == ""
     tau = 5 * 0.5 * 1.8 / 0.2
     assert found["autocorrelation of zeta"].value == pytest.approx(tau, rel=0.2)
     even = found["evenness of weights"]

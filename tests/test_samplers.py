@@ -16,6 +16,7 @@ import sundman
 PARAMS = {"w": jnp.ones((3, 2)), "b": [jnp.zeros(2), jnp.float32(0.5)]}
 # Products whose integrator and clock are in other rows.
 PRODUCTS = {"sa_obabo", "sa_sgrld", "sgld_decreasing", "sa_sgld_blockwise", "sgnht_per_coordinate"}
+assert SAMPLERS.keys() >= PRODUCTS
 every_sampler = pytest.mark.parametrize(
     "name", [pytest.param(n, marks=[pytest.mark.slow] if n in PRODUCTS else []) for n in SAMPLERS]
 )
@@ -88,6 +89,14 @@ def test_update_keeps_structure_shapes_and_dtypes(name, key):
 
     assert shape(updates) == shape(params)
     assert shape(after) == shape(state)
+
+
+@pytest.mark.parametrize("name", SAMPLERS)
+def test_a_momentum_is_found_by_its_name(name):
+    """So a run records the kinetic temperature of all that have one, and of no other."""
+    sampler = build(name)
+    state = sampler.init(copies(sampler, PARAMS))
+    assert hasattr(state.motion, "momentum") == SAMPLERS[name].kinetic
 
 
 @every_sampler
@@ -279,6 +288,8 @@ def test_bad_parameters(params, error, message):
 def test_bad_gradients():
     sampler = sundman.sgld(0.1)
     state = sampler.init(PARAMS)
+    with pytest.raises(TypeError, match=r"update\(grads, state, params\)"):
+        sampler.update(PARAMS, state)
     with pytest.raises(ValueError, match="structure"):
         sampler.update({"w": PARAMS["w"]}, state, PARAMS)
     with pytest.raises(ValueError, match=r"\['w'\] has shape \(3, 2\)"):

@@ -19,6 +19,7 @@ from sundman.cli.errors import UserError, at_the_door, unknown
 from sundman.data.base import Dataset, Split, shuffled
 from sundman.data.find import cache_directory
 from sundman.data.tables import NAMES as TABLES
+from sundman.data.tables import mean_and_scale
 
 _IMAGES = ("digits", "mnist", "fashion-mnist")
 NAMES = (*_IMAGES, *(f"uci/{name}" for name in TABLES))
@@ -102,7 +103,7 @@ def _own(x: NDArray[Any], y: NDArray[Any], asked: Mapping[str, Any]) -> Loaded:
     tested, trained = np.split(order, [max(1, round(fraction * len(y)))])
     if len(trained) < 2:
         raise UserError(f"{len(y)} rows leave {len(trained)} to train on; give more rows")
-    x_mean, x_scale = _standard(x[trained])
+    x_mean, x_scale = mean_and_scale(x[trained])
     x = ((x - x_mean) / x_scale).astype(np.float32)
     scale: dict[str, Any] = {"x_mean": x_mean, "x_scale": x_scale}
     if task == "classification":
@@ -114,7 +115,7 @@ def _own(x: NDArray[Any], y: NDArray[Any], asked: Mapping[str, Any]) -> Loaded:
             raise UserError(f"the target has one class only ({shown}); there is nothing to learn")
     else:
         y = y.astype(np.float64)
-        mean, sd = _standard(y[trained])
+        mean, sd = mean_and_scale(y[trained])
         scale |= {"y_mean": float(mean), "y_scale": float(sd)}
         y = ((y - mean) / sd).astype(np.float32)
         what = "the target standardised"
@@ -145,9 +146,3 @@ def _task(y: NDArray[Any], asked: str | None) -> tuple[str, str]:
             "--task regression"
         )
     return "classification", "because the targets are whole numbers"
-
-
-def _standard(values: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Mean and standard deviation of each column; 1 for a constant one."""
-    constant = (values == values[0]).all(axis=0)
-    return values.mean(axis=0), np.where(constant, 1.0, values.std(axis=0))

@@ -181,8 +181,11 @@ def scale_free(
 
         z <- exp(-a) z + (1 - exp(-a)) ||G||^2 / g_ref,    dt = dtau (M + z^r) / (1 + M z^r)
 
-    so dt = dtau where the squared norm is g_ref, and never leaves [dtau/M, M dtau].
+    with m = 1/M, the default: dt = dtau where the squared norm is g_ref, and never leaves
+    [dtau/M, M dtau].
     """
+    if "alpha" in settings:
+        raise TypeError("scale_free takes the memory as a, in steps^-1: a = alpha dtau")
     check.positive(dtau=dtau, a=a, g_ref=g_ref)
     return sundman(
         dtau, alpha=a / dtau, m=m, M=M, r=r, omega=g_ref, psi="scale_free", lag=lag, **settings

@@ -69,8 +69,8 @@ def uci(
         raise ValueError(f"{paths[rows_test]}: {shared} of its rows are in the training set, too")
 
     x, y = values[:, features], values[:, target[0]]
-    x_mean, x_scale = _standard(x[train])
-    y_mean, y_scale = _standard(y[train])
+    x_mean, x_scale = mean_and_scale(x[train])
+    y_mean, y_scale = mean_and_scale(y[train])
     x, y = (x - x_mean) / x_scale, (y - y_mean) / y_scale
     return Dataset(
         name=name,
@@ -83,7 +83,7 @@ def uci(
     )
 
 
-def _standard(values: Table) -> tuple[Table, Table]:
+def mean_and_scale(values: Table) -> tuple[Table, Table]:
     """Mean and standard deviation of each column; 1 for a constant one, whose sd is rounding."""
     constant = (values == values[0]).all(axis=0)
     return values.mean(axis=0), np.where(constant, 1.0, values.std(axis=0))

@@ -12,6 +12,7 @@ from sundman.draws import Draws
 from sundman.estimate.moments import moments
 
 _BINS = 16
+_SHORT = 0.3  # alpha dtau: a shorter memory lets dt follow the noise of a minibatch
 
 
 def _dt(draws: Draws) -> Iterator[Row]:
@@ -45,8 +46,12 @@ def _dt(draws: Draws) -> Iterator[Row]:
 def _zeta(draws: Draws) -> Iterator[Row]:
     settings = draws.settings
     if {"alpha", "dtau"} <= set(settings):
-        memory = -1.0 / math.expm1(-settings["alpha"] * settings["dtau"])
-        yield Row("memory of zeta", memory, None, "", "steps: 1 / (1 - exp(-alpha dtau))")
+        a = settings["alpha"] * settings["dtau"]
+        note, verdict = "steps: 1 / (1 - exp(-alpha dtau))", ""
+        if a > _SHORT and settings.get("lag") == "none" and settings.get("batch_size") is not None:
+            verdict = "look"
+            note += ": dt follows the noise of single minibatches; lower alpha or set lag"
+        yield Row("memory of zeta", -1.0 / math.expm1(-a), None, verdict, note)
     if "zeta" not in draws.stats:
         return
     zeta = np.asarray(draws.stats["zeta"], np.float64)

@@ -24,7 +24,7 @@ from jax import Array
 
 from sundman import check
 from sundman.integrators.base import Integrator, PyTree, cast_like, is_cold, per_leaf
-from sundman.integrators.psgld import check_decay, with_noise, zeros_wide
+from sundman.integrators.psgld import with_noise, zeros_wide
 from sundman.noise import Noise, Stream, name_of, named
 
 
@@ -61,8 +61,7 @@ def adam_sgld(
     """
     check.not_negative(temperature=temperature)
     check.positive(eps=eps, scale=scale)
-    check_decay("beta1", beta1)
-    check_decay("beta2", beta2)
+    check.decay(beta1=beta1, beta2=beta2)
     draw = named(noise)
     cold = is_cold(temperature)
 

@@ -67,6 +67,17 @@ class Integrator(NamedTuple):
     stages: Stages | None = None
 
 
+class MomentumState(NamedTuple):
+    """The momentum; by its name a run knows the kinetic temperature."""
+
+    momentum: PyTree
+
+
+def at_rest(params: PyTree) -> MomentumState:
+    """Zero momentum: the friction brings it to temperature within a few 1/gamma."""
+    return MomentumState(jax.tree.map(jnp.zeros_like, params))
+
+
 def is_cold(temperature: Any) -> bool:
     """Whether the temperature is known to be 0, so that no noise need be made."""
     return isinstance(temperature, (int, float)) and temperature == 0

@@ -16,6 +16,8 @@ variant is off by 5% or more there.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import jax
 import jax.numpy as jnp
 
@@ -24,16 +26,22 @@ from sundman.integrators.base import Integrator, PyTree, cast_like, per_leaf
 from sundman.noise import Stream, gaussian
 
 
+class CarriedNoise(NamedTuple):
+    """The half noise of the last step, which the next one adds again."""
+
+    half_noise: PyTree
+
+
 def leimkuhler_matthews(temperature: float = 1.0) -> Integrator:
-    """Second-order Langevin step (constant dt); its state is the half noise to come."""
+    """Second-order Langevin step (constant dt), which carries half of its noise over."""
     check.not_negative(temperature=temperature)
 
-    def init(params: PyTree) -> PyTree:
-        return jax.tree.map(jnp.zeros_like, params)
+    def init(params: PyTree) -> CarriedNoise:
+        return CarriedNoise(jax.tree.map(jnp.zeros_like, params))
 
     def move(
-        stream: Stream, grads: PyTree, state: PyTree, params: PyTree, dt: PyTree
-    ) -> tuple[PyTree, PyTree]:
+        stream: Stream, grads: PyTree, state: CarriedNoise, params: PyTree, dt: PyTree
+    ) -> tuple[PyTree, CarriedNoise]:
         steps = per_leaf(dt, params)
 
         def half_noise(h, fresh):
@@ -41,9 +49,13 @@ def leimkuhler_matthews(temperature: float = 1.0) -> Integrator:
 
         fresh = jax.tree.map(half_noise, steps, gaussian(stream, params))
         updates = jax.tree.map(
-            lambda h, grad, carried, new: -h * grad + carried + new, steps, grads, state, fresh
+            lambda h, grad, carried, new: -h * grad + carried + new,
+            steps,
+            grads,
+            state.half_noise,
+            fresh,
         )
-        return cast_like(updates, params), cast_like(fresh, params)
+        return cast_like(updates, params), CarriedNoise(cast_like(fresh, params))
 
     settings = {"integrator": "leimkuhler_matthews", "temperature": temperature}
     return Integrator(init, move, leimkuhler_matthews, settings)

@@ -30,10 +30,9 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 from jax import Array
-from jax.core import Tracer
 
 from sundman import check
-from sundman.curvature import Curvature, must_be_function
+from sundman.curvature import Curvature
 from sundman.integrators.base import Integrator, PyTree, cast_like, is_cold, per_leaf
 from sundman.noise import Noise, Stream, name_of, named, substream
 
@@ -53,13 +52,6 @@ def zeros_wide(params: PyTree) -> PyTree:
     return jax.tree.map(
         lambda leaf: jnp.zeros(jnp.shape(leaf), jnp.result_type(jnp.float32, leaf)), params
     )
-
-
-def check_decay(name: str, value: float) -> None:
-    """A decay must be in [0, 1)."""
-    check.not_negative(**{name: value})
-    if not isinstance(value, Tracer) and float(value) >= 1:
-        raise ValueError(f"{name} must be less than 1, got {name}={value!r}")
 
 
 def with_noise(
@@ -98,10 +90,10 @@ def psgld(
     """
     check.not_negative(temperature=temperature)
     check.positive(eps=eps, scale=scale)
-    check_decay("decay", decay)
+    check.decay(decay=decay)
     check.choice("divergence", divergence, DIVERGENCES)
     if curvature is not None:
-        must_be_function("curvature", curvature)
+        check.function(curvature=curvature)
     draw = named(noise)
     cold = is_cold(temperature)
 

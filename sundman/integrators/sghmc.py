@@ -19,7 +19,7 @@ import jax
 import jax.numpy as jnp
 
 from sundman import check
-from sundman.integrators.base import Integrator, PyTree, cast_like, per_leaf
+from sundman.integrators.base import Integrator, MomentumState, PyTree, at_rest, cast_like, per_leaf
 from sundman.noise import Noise, Stream, name_of, named
 
 
@@ -35,12 +35,9 @@ def sghmc(
     check.positive(gamma=gamma)
     draw = named(noise)
 
-    def init(params: PyTree) -> PyTree:
-        return jax.tree.map(jnp.zeros_like, params)
-
     def move(
-        stream: Stream, grads: PyTree, state: PyTree, params: PyTree, dt: PyTree
-    ) -> tuple[PyTree, PyTree]:
+        stream: Stream, grads: PyTree, state: MomentumState, params: PyTree, dt: PyTree
+    ) -> tuple[PyTree, MomentumState]:
         steps = per_leaf(dt, params)
 
         def kick(h, grad, momentum, eps):
@@ -49,9 +46,9 @@ def sghmc(
             kicked = keep * momentum - jnp.sqrt(keep) * h * grad
             return kicked + jnp.sqrt(jnp.maximum(variance, 0.0)) * eps
 
-        momentum = jax.tree.map(kick, steps, grads, state, draw(stream, params))
+        momentum = jax.tree.map(kick, steps, grads, state.momentum, draw(stream, params))
         updates = jax.tree.map(lambda h, p: h * p, steps, momentum)
-        return cast_like(updates, params), cast_like(momentum, params)
+        return cast_like(updates, params), MomentumState(cast_like(momentum, params))
 
     settings = {
         "integrator": "sghmc",
@@ -60,4 +57,5 @@ def sghmc(
         "sigma": sigma,
         "noise": name_of(noise),
     }
-    return Integrator(init, move, partial(sghmc, gamma=gamma, sigma=sigma, noise=noise), settings)
+    again = partial(sghmc, gamma=gamma, sigma=sigma, noise=noise)
+    return Integrator(at_rest, move, again, settings)

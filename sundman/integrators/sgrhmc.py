@@ -18,23 +18,24 @@ Gamma out and samples another law.
 from __future__ import annotations
 
 from functools import partial
-from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 
 from sundman import check
-from sundman.integrators.base import Integrator, PyTree, cast_like, is_cold, per_leaf
+from sundman.integrators.base import (
+    Integrator,
+    MomentumState,
+    PyTree,
+    at_rest,
+    cast_like,
+    is_cold,
+    per_leaf,
+)
 from sundman.metric_tensors.base import Metric, must_be_metric, one_step_for_all
 from sundman.noise import Noise, Stream, name_of, named, substream
 
 _DIVERGENCE = 5
-
-
-class MetricState(NamedTuple):
-    """The momentum r, measured in the metric."""
-
-    momentum: PyTree
 
 
 def sgrhmc(
@@ -52,13 +53,13 @@ def sgrhmc(
     draw = named(noise)
     cold = is_cold(temperature)
 
-    def init(params: PyTree) -> MetricState:
+    def init(params: PyTree) -> MomentumState:
         metric.check(params)
-        return MetricState(jax.tree.map(jnp.zeros_like, params))
+        return at_rest(params)
 
     def move(
-        stream: Stream, grads: PyTree, state: MetricState, params: PyTree, dt: PyTree
-    ) -> tuple[PyTree, MetricState]:
+        stream: Stream, grads: PyTree, state: MomentumState, params: PyTree, dt: PyTree
+    ) -> tuple[PyTree, MomentumState]:
         one_step_for_all(metric, dt)
         steps = per_leaf(dt, params)
         force = jax.tree.map(jnp.negative, metric.transpose_times(params, grads))
@@ -77,7 +78,7 @@ def sgrhmc(
         halfway = jax.tree.map(lambda x, h, v: x + 0.5 * h * v, params, steps, velocity)
         velocity = metric.root_times(cast_like(halfway, params), momentum)
         updates = jax.tree.map(lambda h, v: h * v, steps, velocity)
-        return cast_like(updates, params), MetricState(momentum)
+        return cast_like(updates, params), MomentumState(momentum)
 
     settings = {
         "integrator": "sgrhmc",

@@ -15,7 +15,7 @@ import numpy as np
 from jax import Array
 from jax.scipy.linalg import solve_triangular
 
-from sundman.curvature import must_be_function
+from sundman import check
 from sundman.metric_tensors.base import Metric, known, shapes_of
 from sundman.noise import Stream
 
@@ -25,7 +25,7 @@ def dense(function: Callable[[Array], Array], *, name: str = "dense") -> Metric:
 
     S = L^{-T} from the Cholesky factor L of G; its divergences by forward differentiation.
     """
-    must_be_function("function", function)
+    check.function(function=function)
 
     def factor(position: Array) -> Array:
         G = function(position)

@@ -17,7 +17,7 @@ import numpy as np
 from jax import Array
 
 from sundman import check
-from sundman.curvature import jacobian_diagonal, must_be_function, probed_jacobian_diagonal
+from sundman.curvature import jacobian_diagonal, probed_jacobian_diagonal
 from sundman.metric_tensors.base import Field, Metric, PyTree, known, shapes_of
 from sundman.noise import Stream
 from sundman.posterior import Posterior
@@ -39,7 +39,7 @@ def diagonal(
       probes: how many, with ``slope="probed"``.
       name: what the settings of a sampler call it.
     """
-    must_be_function("function", function)
+    check.function(function=function)
     if not callable(slope):
         check.choice("slope", slope, SLOPES)
     check.count("probes", probes, least=1)
@@ -107,7 +107,7 @@ def fisher(
       slope: as for :func:`diagonal`.
       probes: as for :func:`diagonal`.
     """
-    must_be_function("log_likelihood", log_likelihood)
+    check.function(log_likelihood=log_likelihood)
     check.positive(prior_precision=prior_precision, scale=scale)
     rows = jax.tree.map(jnp.asarray, rows)
 

@@ -17,7 +17,7 @@ import jax.numpy as jnp
 from jax import Array
 
 from sundman import check
-from sundman.curvature import Curvature, exact, must_be_function
+from sundman.curvature import Curvature, exact
 from sundman.metric_tensors.base import Metric, PyTree
 from sundman.noise import Stream
 
@@ -33,10 +33,10 @@ def monge(
       curvature: the diagonal of H, for its trace; exact if it is not given, which takes as many
         products as there are coordinates (:func:`sundman.curvature.probed` takes a few).
     """
-    must_be_function("potential", potential)
+    check.function(potential=potential)
     check.not_negative(alpha=alpha)
     hessian_diagonal = exact(potential) if curvature is None else curvature
-    must_be_function("curvature", hessian_diagonal)
+    check.function(curvature=hessian_diagonal)
 
     def stretch(u: PyTree) -> Array:
         return jnp.sqrt(1.0 + alpha**2 * _dot(u, u))

@@ -51,9 +51,19 @@ def samadams(
     )
 
 
-def sgnht(h: float, temperature: float = 1.0, *, gamma: float = 1.0, mass: float = 1.0) -> Sampler:
+def sgnht(
+    h: float,
+    temperature: float = 1.0,
+    *,
+    gamma: float = 1.0,
+    mass: float = 1.0,
+    per_coordinate: bool = False,
+) -> Sampler:
     """SGNHT (adaptive Langevin, BADODAB) at the fixed step h."""
-    return compose(integrators.sgnht(temperature, gamma=gamma, mass=mass), clocks.constant(h))
+    integrator = integrators.sgnht(
+        temperature, gamma=gamma, mass=mass, per_coordinate=per_coordinate
+    )
+    return compose(integrator, clocks.constant(h))
 
 
 def sa_sgnht(
@@ -62,12 +72,14 @@ def sa_sgnht(
     temperature: float = 1.0,
     gamma: float = 1.0,
     mass: float = 1.0,
+    per_coordinate: bool = False,
     **clock: Unpack[SundmanSettings],
 ) -> Sampler:
     """SGNHT on the Sundman clock."""
-    return compose(
-        integrators.sgnht(temperature, gamma=gamma, mass=mass), clocks.sundman(dtau, **clock)
+    integrator = integrators.sgnht(
+        temperature, gamma=gamma, mass=mass, per_coordinate=per_coordinate
     )
+    return compose(integrator, clocks.sundman(dtau, **clock))
 
 
 def obabo(h: float, temperature: float = 1.0, *, gamma: float = 1.0, sigma: float = 0.0) -> Sampler:

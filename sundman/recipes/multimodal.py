@@ -13,7 +13,8 @@ from sundman.samplers import Sampler, compose
 
 def _in_cycles(integrator: Integrator, clock: Clock) -> Sampler:
     """An integrator that explores when the cyclical clock says so."""
-    assert clock.stages is not None  # the recipes give explore
+    if clock.stages is None:
+        raise ValueError("explore=None: give the steps or the fraction of a cycle that explores")
     return compose(integrators.staged(integrator, **clock.stages._asdict()), clock)
 
 
@@ -94,6 +95,7 @@ def contour_sgld(
     gain_offset: float = 100.0,
     gain_power: float = 1.0,
     learn: int | None = None,
+    least: float = 1e-6,
 ) -> Sampler:
     """Contour SGLD at the fixed step h: energies from low to high are flattened and reweighted.
 
@@ -111,6 +113,7 @@ def contour_sgld(
             gain_offset=gain_offset,
             gain_power=gain_power,
             learn=learn,
+            least=least,
         ),
         clocks.constant(h),
     )

@@ -127,6 +127,7 @@ def biases(name: str, where: str, T: float, noisy: bool) -> dict[str, Bias]:
             sigma=sigma,
         )
         found.append({key: tuple(map(float, average(draws, key))) for key in observables})
+    jax.clear_caches()  # a process can map only so many compiled programs
     result = {}
     for key, (_, truth) in averages.items():
         (whole, whole_error), (half, half_error) = found[0][key], found[1][key]

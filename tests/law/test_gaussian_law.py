@@ -50,6 +50,7 @@ VARIANCE: dict[str, Variance] = {
 
 
 PRODUCTS = {"sa_obabo", "sgnht_per_coordinate"}  # their factors are in other rows
+assert SAMPLERS.keys() >= PRODUCTS
 every_scheme = pytest.mark.parametrize(
     "name", [pytest.param(n, marks=[pytest.mark.slow] if n in PRODUCTS else []) for n in VARIANCE]
 )

@@ -68,8 +68,8 @@ def preconditioned(
     clock is preconditioned, not the motion, so that there is no Gamma term to correct for.
     """
     if diagonal is None:
-        check.not_negative(decay=decay)
-        check.positive(eps=eps, **{"1 - decay": 1.0 - decay})
+        check.decay(decay=decay)
+        check.positive(eps=eps)
         return RmsProp(decay, eps)
     diagonal = jax.tree.map(jnp.asarray, diagonal)
     for leaf in jax.tree.leaves(diagonal):
