@@ -50,6 +50,7 @@ _OTHERS = {
     "control-variate": "baker2019control",
     "svrg": "dubey2016variance",
     "saga": "dubey2016variance",
+    "importance": "putcha2023preferential",
     "threefry": "salmon2011parallel",
     "sundman": "sundman",
 }

@@ -28,7 +28,7 @@ from jax import Array
 
 from sundman import check
 from sundman.clocks.base import Clock, ClockState, PyTree, advance, start, time_dtype
-from sundman.clocks.monitors import Monitor, as_monitor, in_words
+from sundman.clocks.monitors.base import Monitor, as_monitor, in_words
 from sundman.clocks.psi import power, step_function
 from sundman.split import squared_norm
 

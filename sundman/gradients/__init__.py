@@ -12,7 +12,6 @@ from sundman.gradients.base import GradientEstimator, Potential, RemembersGradie
 from sundman.gradients.control_variate import ControlVariate, control_variate
 from sundman.gradients.importance import Importance, importance
 from sundman.gradients.minibatch import Minibatch, Streamed, minibatch
-from sundman.gradients.parts import has_parts, in_parts
 from sundman.gradients.potential import Exact, Noisy, exact, noisy
 from sundman.gradients.saga import Saga, saga
 from sundman.gradients.svrg import Svrg, svrg
@@ -31,9 +30,7 @@ __all__ = [
     "Svrg",
     "control_variate",
     "exact",
-    "has_parts",
     "importance",
-    "in_parts",
     "minibatch",
     "noisy",
     "saga",

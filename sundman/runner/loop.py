@@ -12,7 +12,8 @@ import optax
 from jax import Array, lax
 
 from sundman import native
-from sundman.gradients import GradientEstimator, has_parts, in_parts
+from sundman.gradients import GradientEstimator
+from sundman.gradients.parts import has_parts, in_parts
 from sundman.noise import Stream
 from sundman.runner import health, online
 from sundman.runner.replicas import coldest

@@ -1,6 +1,6 @@
 """Every sampler on every target, exact and noisy gradients, two temperatures: is its law right?
 
-``python tests/law/test_family.py [sampler ...]`` prints the biases.
+``PYTHONPATH=tests python tests/law/test_family.py [sampler ...]`` prints the biases.
 """
 
 from __future__ import annotations

@@ -7,7 +7,8 @@ import pytest
 
 import sundman
 from sundman import likelihoods, models, native, priors
-from sundman.gradients import in_parts, minibatch
+from sundman.gradients import minibatch
+from sundman.gradients.parts import in_parts
 from sundman.noise import Stream
 from sundman.split import Split, inner_product, joined, squared_norm
 

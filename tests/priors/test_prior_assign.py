@@ -135,7 +135,8 @@ def test_plain_dictionaries_with_a_sampled_scale():
 
 
 def test_flax_linen():
-    nn = pytest.importorskip("flax.linen")
+    from flax import linen as nn
+
     net = nn.Sequential([nn.Dense(4), nn.tanh, nn.Dense(2)])
     params = net.init(jax.random.key(0), X)
     rules = {"layers_2": C, "kernel": A, "bias": B}
@@ -148,7 +149,7 @@ def test_flax_linen():
 
 
 def test_flax_nnx():
-    nnx = pytest.importorskip("flax.nnx")
+    from flax import nnx
 
     class Net(nnx.Module):
         def __init__(self, rngs):
@@ -170,7 +171,8 @@ def test_flax_nnx():
 
 
 def test_equinox():
-    eqx = pytest.importorskip("equinox")
+    import equinox as eqx
+
     net = eqx.nn.MLP(3, 2, 4, 1, key=jax.random.key(0))
     params, rest = eqx.partition(net, eqx.is_inexact_array)
     rules = {"layers/1/weight": C, "weight": A, "bias": B}

@@ -187,7 +187,6 @@ def scalars(directory) -> dict[tuple[str, int], float]:
 
 
 def test_tensorboard_scalars(tmp_path):
-    pytest.importorskip("tensorboardX")
     board = TensorBoard(tmp_path)
     board.start({"sampler": "samsgld"})
     board.block(report(1, stage="burn-in"))
@@ -205,7 +204,6 @@ def test_tensorboard_scalars(tmp_path):
 
 
 def test_a_resumed_tensorboard_hides_what_is_done_again(tmp_path):
-    pytest.importorskip("tensorboardX")
     board = TensorBoard(tmp_path, keep_steps=40)
     board.start({})
     board.close(True)

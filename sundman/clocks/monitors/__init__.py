@@ -19,7 +19,7 @@ A monitor is a frozen dataclass with ``init`` and ``measure``; those made of equ
 functions are equal, so that repeated runs compile once.
 """
 
-from sundman.clocks.monitors.base import Monitor, OfFunction, as_monitor, function, in_words
+from sundman.clocks.monitors.base import Monitor, OfFunction, function
 from sundman.clocks.monitors.noise import NoiseCorrected, noise_corrected
 from sundman.clocks.monitors.of_potential import Curvature, Energy, curvature, energy
 from sundman.clocks.monitors.preconditioned import Diagonal, RmsProp, preconditioned
@@ -32,11 +32,9 @@ __all__ = [
     "NoiseCorrected",
     "OfFunction",
     "RmsProp",
-    "as_monitor",
     "curvature",
     "energy",
     "function",
-    "in_words",
     "noise_corrected",
     "preconditioned",
 ]
