@@ -1,0 +1,39 @@
+"""Every public function has its place in docs/api."""
+
+import re
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+import sundman
+from sundman import clocks, gradients, integrators, metric_tensors, priors, targets
+
+TEXT = "\n".join(
+    path.read_text() for path in Path(__file__).parents[1].joinpath("docs", "api").glob("*.md")
+)
+LISTED = set(re.findall(r"\w+", " ".join(re.findall(r"members: \[(.*)\]", TEXT))))
+LISTED |= {name.rpartition(".")[2] for name in re.findall(r"^::: (\S+)", TEXT, re.MULTILINE)}
+
+
+@pytest.mark.parametrize(
+    "package",
+    [
+        sundman,
+        clocks,
+        clocks.monitors,
+        gradients,
+        integrators,
+        metric_tensors,
+        priors,
+        targets,
+    ],
+    ids=lambda package: package.__name__,
+)
+def test_every_function_is_on_a_page(package: ModuleType) -> None:
+    whole = set(sundman.recipes.__all__)  # their modules are shown as a whole
+    public = {
+        name for name in package.__all__ if callable(getattr(package, name)) and name.islower()
+    }
+    assert public
+    assert public - whole <= LISTED
