@@ -50,12 +50,19 @@ class Measured:
         factor, unit = (100.0, "%") if percent else (1.0, "")
         form = "+" if sign else ""
         value, error = factor * self.value, factor * self.error
-        if not math.isfinite(value):
+        if math.isnan(value):
+            return "no runs"
+        if math.isinf(value):
             return "not finite"
         if not error > 0 or not math.isfinite(error):
             return f"{value:{form}.4g}{unit}"
         places = max(0, digits - 1 - math.floor(math.log10(error)))
         return f"{value:{form}.{min(places, 8)}f}{unit}"
+
+
+def error_text(found: Measured) -> str:
+    """Its standard error, or why there is none."""
+    return f"{found.error:.2g}" if math.isfinite(found.error) else "unknown: fewer than two runs"
 
 
 def over_seeds(values: Sequence[float]) -> Measured:

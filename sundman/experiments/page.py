@@ -96,9 +96,10 @@ def section(name: str, results: Mapping[str, Result]) -> list[str]:
     lines += ["How it was decided:", ""]
     lines += [f"- *{cell(v.claim)}*: {v.note}" for _, v in verdicts if v.note]
     lines.append("")
-    largest = next(scale for scale in ORDER if scale in results)
-    for table in results[largest].tables:
-        lines += numbers(table, largest)
+    scales = [scale for scale in ORDER if scale in results]
+    for scale in scales if scales == ["quick"] else [s for s in scales if s != "quick"]:
+        for table in results[scale].tables:
+            lines += numbers(table, scale)
     for scale, result in results.items():
         lines.append(
             f"`{result.command}`: {result.date}, sundman {result.version}, seed {result.seed}; "

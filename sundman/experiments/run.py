@@ -114,6 +114,9 @@ def _one(name: str, task: Task) -> Result:
     found: Findings = module.examine(task)
     scale = task.bench.scale
     options = f" --seed {task.seed}" if task.seed else ""
+    for option, given in (("--rows", task.rows), ("--seeds", task.seeds)):
+        if given is not None:
+            options += f" {option} {' '.join(map(str, given))}"
     result = Result(
         name=name,
         scale=scale,

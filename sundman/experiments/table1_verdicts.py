@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from sundman.experiments.measured import Measured, all_of, equal, less, over_seeds
+from sundman.experiments.measured import Measured, all_of, equal, error_text, less, over_seeds
 from sundman.experiments.paper import BEST, TABLE
 from sundman.experiments.scales import NetworkBudget
 from sundman.experiments.units import Numbers
@@ -25,6 +25,11 @@ def paired(rows: Rows, one: tuple[str, str], other: tuple[str, str], metric: str
     """Mean over the seeds that both have of (one - other)."""
     a, b = (scores_of(rows[row], kind, metric) for row, kind in (one, other))
     return over_seeds([a[seed] - b[seed] for seed in a if seed in b])
+
+
+def _joined(parts: Sequence[str]) -> str:
+    """One text if all say the same, which is that there is nothing to say."""
+    return parts[0] if len(set(parts)) == 1 else " / ".join(parts)
 
 
 def _size(budget: NetworkBudget, scale: str) -> str:
@@ -52,7 +57,7 @@ def row_verdict(rows: Rows, row: str, budget: NetworkBudget, scale: str) -> Verd
         published = Measured(value, half / 2.776, 2.776)
         outcomes.append(equal(found - published))
         texts.append(found.text())
-        errors.append(f"{found.error:.2g}")
+        errors.append(error_text(found))
     exact = scale == "paper"
     note = "Equal if |ours - theirs| is within the joined 95% intervals, metric by metric. "
     if not exact:
@@ -60,8 +65,8 @@ def row_verdict(rows: Rows, row: str, budget: NetworkBudget, scale: str) -> Verd
     return Verdict(
         claim=f"Table, {row}: NLL / accuracy % / ECE %",
         paper=" / ".join(f"{value}±{half}" for value, half in TABLE[row].values()),
-        ours=" / ".join(texts),
-        error=" / ".join(errors),
+        ours=_joined(texts),
+        error=_joined(errors),
         outcome=all_of(outcomes) if exact else "not tested",
         note=note + _size(budget, scale),
     )
@@ -88,8 +93,8 @@ def comparison(rows: Rows, prior: str, kind: str, budget: NetworkBudget, scale: 
         f"SGLD {step}{'' if kind == 'matched' else ' (our comparison)'}",
         paper=" / ".join(f"{published[m]:+.3g}" for m in _METRICS)
         + (" (SGLD's step is not given)" if kind == "matched" else " (no best step compared)"),
-        ours=" / ".join(found[m].text(sign=True) for m in _METRICS),
-        error=" / ".join(f"{found[m].error:.2g}" for m in _METRICS),
+        ours=_joined([found[m].text(sign=True) for m in _METRICS]),
+        error=_joined([error_text(found[m]) for m in _METRICS]),
         outcome=outcome,
         note=f"Differences of NLL / accuracy / ECE (percent). {rule} {_size(budget, scale)}",
     )
@@ -105,7 +110,7 @@ def weights(rows: Rows, prior: str, budget: NetworkBudget, scale: str) -> Verdic
         claim=f"Averages of networks need no weights ({prior} prior)",
         paper="averages unweighted",
         ours=f"NLL differs by {found.text(sign=True)}",
-        error=f"{found.error:.2g}",
+        error=error_text(found),
         outcome=outcome,
         note="Reproduces if the NLL moves by less than .001, the table's last digit. The theory "
         f"needs the weights; dt hardly varies here. {_size(budget, scale)}",

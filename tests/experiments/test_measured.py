@@ -62,7 +62,8 @@ def test_differences_join_errors():
 def test_text_has_the_places_of_the_error():
     assert Measured(0.123456, 0.0012).text() == "0.1235"
     assert Measured(-0.1534, 0.011).text(percent=True, sign=True) == "-15.3%"
-    assert Measured(math.nan, math.inf).text() == "not finite"
+    assert Measured(math.nan, math.inf).text() == "no runs"
+    assert Measured(-math.inf, math.inf).text() == "not finite"
 
 
 def test_log_slope_and_limit():
