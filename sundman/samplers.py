@@ -24,11 +24,10 @@ from jax import Array
 from sundman import check, native
 from sundman.clocks import Clock, ClockState
 from sundman.integrators import FusedMove, Integrator
-from sundman.noise import Stream, fold, key_words
+from sundman.noise import Stream, fold, key_words, purposes
 from sundman.split import joined
 
 PyTree = Any
-_NOISE = 4
 
 
 class SamplerState(NamedTuple):
@@ -97,7 +96,7 @@ class Sampler(optax.GradientTransformationExtraArgs):
 
 def _noise_key(key: Array) -> Array:
     """The key of the noise: folded, so that related user keys give unrelated streams."""
-    return fold(key_words(key), 0, _NOISE)
+    return fold(key_words(key), 0, purposes.SAMPLER)
 
 
 def compose(integrator: Integrator, clock: Clock) -> Sampler:

@@ -26,10 +26,9 @@ from jax import Array
 from sundman.data.minibatch import take_rows
 from sundman.gradients.base import PyTree
 from sundman.gradients.minibatch import in_memory
-from sundman.noise import Stream, fold, threefry2x32
+from sundman.noise import Stream, fold, purposes, threefry2x32
 from sundman.posterior import Batch, Posterior
 
-_ROWS = 3
 _UNITS = 2.0**32
 
 
@@ -51,7 +50,7 @@ class Importance:
 
     def chosen(self, stream: Stream, data: Weighted) -> Array:
         """The rows of this step."""
-        key = fold(stream.key, stream.step, _ROWS)
+        key = fold(stream.key, stream.step, purposes.ROWS)
         counter = jnp.arange(self.batch_size, dtype=jnp.uint32)
         word, _ = threefry2x32((key[0], key[1]), (counter, jnp.zeros_like(counter)))
         return jnp.searchsorted(data.ends, word, side="right")

@@ -9,9 +9,7 @@ from jax import Array
 
 from sundman import check
 from sundman.gradients.base import Potential, PyTree
-from sundman.noise import Stream, gaussian, substream
-
-_GRADIENT_NOISE = 1
+from sundman.noise import Stream, gaussian, purposes, substream
 
 
 @dataclass(frozen=True)
@@ -39,7 +37,7 @@ class Noisy:
         """(U, grad U + sigma xi)."""
         del data
         value, grads = jax.value_and_grad(self.potential)(position)
-        xi = gaussian(substream(stream, _GRADIENT_NOISE), position)
+        xi = gaussian(substream(stream, purposes.GRADIENT_NOISE), position)
         return value, jax.tree.map(lambda g, z: g + self.sigma * z, grads, xi)
 
 

@@ -27,10 +27,9 @@ from sundman import check
 from sundman.data.minibatch import permute, take_rows
 from sundman.gradients.base import PyTree
 from sundman.gradients.minibatch import Minibatch, in_memory
-from sundman.noise import Stream, fold
+from sundman.noise import Stream, fold, purposes
 from sundman.posterior import Batch, Posterior
 
-_ROWS = 3
 _AT_ONCE = 256
 GIGABYTE = 10**9
 
@@ -99,7 +98,7 @@ class Saga:
     ) -> tuple[Array, PyTree, Table]:
         """(U, G), and the table with this batch's gradients in it."""
         index = jnp.arange(self.batch_size, dtype=jnp.uint32)
-        rows = permute(index, fold(stream.key, stream.step, _ROWS), self.posterior.size)
+        rows = permute(index, fold(stream.key, stream.step, purposes.ROWS), self.posterior.size)
         losses, new = jax.vmap(self._row, (None, 0))(position, take_rows((data.x, data.y), rows))
         old = take_rows(memory.each, rows)
         change = jax.tree.map(lambda one, other: jnp.sum(one - other, axis=0), new, old)

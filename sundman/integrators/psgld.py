@@ -34,10 +34,9 @@ from jax import Array
 from sundman import check
 from sundman.curvature import Curvature
 from sundman.integrators.base import Integrator, PyTree, cast_like, is_cold, per_leaf
-from sundman.noise import Noise, Stream, name_of, named, substream
+from sundman.noise import Noise, Stream, name_of, named, purposes, substream
 
 DIVERGENCES = ("step", "limit")
-_CURVATURE = 5
 
 
 class SquareState(NamedTuple):
@@ -122,7 +121,7 @@ def psgld(
                 slope = -jnp.square(p) / (2.0 * root)
                 return push + temperature * share * slope * 2.0 * grad * hessian / scale**2
 
-            hessian = curvature(substream(stream, _CURVATURE), params)
+            hessian = curvature(substream(stream, purposes.CURVATURE), params)
             drift = jax.tree.map(corrected, drift, precondition, square, grads, hessian)
         updates = jax.tree.map(lambda h, push: h * push, steps, drift)
         if not cold:

@@ -32,9 +32,7 @@ from jax import Array
 
 from sundman import check
 from sundman.integrators.base import Integrator, PyTree, cast_like, per_leaf
-from sundman.noise import Stream, gaussian, substream, words
-
-_SWAP = 6
+from sundman.noise import Stream, gaussian, purposes, substream, words
 
 
 class SwapCounts(NamedTuple):
@@ -46,7 +44,7 @@ class SwapCounts(NamedTuple):
 
 def _uniforms(stream: Stream, number: int) -> Array:
     """Numbers in (0, 1), in single precision."""
-    first, _ = words(substream(stream, _SWAP), (number,))
+    first, _ = words(substream(stream, purposes.SWAP), (number,))
     return ((first >> jnp.uint32(8)).astype(jnp.float32) + 0.5) * 2.0**-24
 
 

@@ -33,9 +33,7 @@ from sundman.integrators.base import (
     per_leaf,
 )
 from sundman.metric_tensors.base import Metric, must_be_metric, one_step_for_all
-from sundman.noise import Noise, Stream, name_of, named, substream
-
-_DIVERGENCE = 5
+from sundman.noise import Noise, Stream, name_of, named, purposes, substream
 
 
 def sgrhmc(
@@ -64,7 +62,7 @@ def sgrhmc(
         steps = per_leaf(dt, params)
         force = jax.tree.map(jnp.negative, metric.transpose_times(params, grads))
         if divergence and not cold:
-            turns = metric.root_divergence(substream(stream, _DIVERGENCE), params)
+            turns = metric.root_divergence(substream(stream, purposes.CURVATURE), params)
             force = jax.tree.map(lambda push, turn: push + temperature * turn, force, turns)
 
         def kick(h, push, momentum, xi):

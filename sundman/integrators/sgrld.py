@@ -20,9 +20,7 @@ import jax.numpy as jnp
 from sundman import check
 from sundman.integrators.base import Integrator, PyTree, cast_like, is_cold, per_leaf
 from sundman.metric_tensors.base import Metric, must_be_metric, one_step_for_all
-from sundman.noise import Noise, Stream, name_of, named, substream
-
-_DIVERGENCE = 5
+from sundman.noise import Noise, Stream, name_of, named, purposes, substream
 
 
 def sgrld(
@@ -49,7 +47,7 @@ def sgrld(
         steps = per_leaf(dt, params)
         drift = jax.tree.map(jnp.negative, metric.inverse_times(params, grads))
         if divergence and not cold:
-            gamma = metric.divergence(substream(stream, _DIVERGENCE), params)
+            gamma = metric.divergence(substream(stream, purposes.CURVATURE), params)
             drift = jax.tree.map(lambda push, turn: push + temperature * turn, drift, gamma)
         updates = jax.tree.map(lambda h, push: h * push, steps, drift)
         if not cold:

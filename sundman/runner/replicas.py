@@ -11,10 +11,9 @@ import jax.numpy as jnp
 from jax import Array
 
 from sundman.gradients import GradientEstimator, RemembersGradients, Streamed
-from sundman.noise import Stream, fold
+from sundman.noise import Stream, fold, purposes
 
 PyTree = Any
-_REPLICA = 7
 
 
 @dataclass(frozen=True)
@@ -33,7 +32,9 @@ class Replicated:
         """(U, G), both with a leading axis of copies."""
 
         def one(index: Array, at: PyTree) -> tuple[Array, PyTree]:
-            return self.gradient(Stream(fold(stream.key, index, _REPLICA), stream.step), at, data)
+            return self.gradient(
+                Stream(fold(stream.key, index, purposes.REPLICA), stream.step), at, data
+            )
 
         return jax.vmap(one)(jnp.arange(self.number, dtype=jnp.uint32), position)
 

@@ -20,14 +20,13 @@ from sundman.gradients import (
     RemembersGradients,
     minibatch,
 )
-from sundman.noise import Stream, fold, key_words
+from sundman.noise import Stream, fold, key_words, purposes
 from sundman.posterior import Batch, Posterior
 from sundman.runner.loop import Chain
 from sundman.samplers import Sampler, SamplerState
 from sundman.targets import Target
 
 PyTree = Any
-_CHAIN = 2
 
 
 def _posterior(target: Any) -> Posterior | None:
@@ -165,7 +164,7 @@ def start_chains(positions: PyTree, sampler: Sampler, key: Array, chains: int) -
     """Chains at their first positions; chain i has the key fold(key, i) however many there are."""
     init = cast(Callable[..., SamplerState], sampler.init)
     words = key_words(key)
-    keys = jax.vmap(lambda i: fold(words, i, _CHAIN))(jnp.arange(chains, dtype=jnp.uint32))
+    keys = jax.vmap(lambda i: fold(words, i, purposes.CHAIN))(jnp.arange(chains, dtype=jnp.uint32))
     return Chain(positions, jax.vmap(init)(positions, keys))
 
 
