@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from sundman.draws import Draws
-from sundman.runner import session, stored
+from sundman.runner import description, session, stored
 from sundman.runner.call import Call, Parts, prepare
 from sundman.runner.engine import Piece
 from sundman.runner.guard import Losses, Work
@@ -42,10 +42,10 @@ def begin(
     if go_on and exists(where):
         return _continue(open_run(where), call, every, progress, watchers)
     parts = prepare(call)
-    structure, shapes = stored.layout(call, parts)
+    structure, shapes = description.layout(call, parts)
     losses = parts.guard.losses
     state = stored.state_of(Done(), parts.work, losses, parts.replicas)
-    run = create(where, stored.describe(call, parts), call, structure, shapes, state)
+    run = create(where, description.describe(call, parts), call, structure, shapes, state)
     seen = all_watchers(progress, watchers, RunLog(run.log))
     return _work(run, call, parts, Done(), every, seen, None)
 
@@ -70,9 +70,9 @@ def _continue(
     try:
         call: Call = run.call() if given is None else given
         parts = prepare(call, Piece(**run.about["size"]))
-        differing = differences(run.about["identity"], stored.identify(call, parts))
+        differing = differences(run.about["identity"], description.identify(call, parts))
         if not differing and given is not None:
-            before, now = run.about["first_potential"], stored.first_potential(parts)
+            before, now = run.about["first_potential"], description.first_potential(parts)
             if not np.isclose(before, now, rtol=1e-3, equal_nan=True):
                 what = "the potential of the first position"
                 differing = [f"{what}: the stored run has {before:.6g}, this one {now:.6g}"]
