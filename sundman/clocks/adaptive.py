@@ -61,8 +61,8 @@ def _squared_norms(grads: PyTree, dtype: Any, blockwise: bool) -> Array:
 def sundman(
     dtau: float,
     *,
-    alpha: float,
-    M: float,
+    alpha: float | None = None,
+    M: float | None = None,
     r: float | None = None,
     m: float | None = None,
     s: float = 2.0,
@@ -97,6 +97,11 @@ def sundman(
       monitor: what to watch instead of ||G||^2, one of :mod:`sundman.clocks.monitors` or a
         function (grads, params) -> q.
     """
+    if alpha is None or M is None:
+        raise TypeError(
+            "the Sundman clock needs alpha, m, M and r; nothing fits every target. SamAdams uses "
+            "alpha=1, m=0.1, M=10, r=0.25; clocks.scale_free needs the usual squared gradient only"
+        )
     check.positive(dtau=dtau, alpha=alpha, s=s, omega=omega, kappa=kappa)
     check.not_negative(delta=delta)
     check.choice("lag", lag, LAGS)

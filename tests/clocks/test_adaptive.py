@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import sundman
 from sundman import clocks
 from sundman.clocks import psi
 
@@ -141,7 +142,11 @@ def test_bad_settings_are_named(dtau, change, message):
         clocks.sundman(dtau, **{**SETTINGS, **change})
 
 
-def test_missing_lower_bound_is_named():
+def test_missing_settings_are_named():
+    with pytest.raises(TypeError, match="needs alpha, m, M and r"):
+        sundman.sa_sgld(1e-3)
+    with pytest.raises(TypeError, match="takes the memory as a"):
+        clocks.scale_free(1e-3, g_ref=1.0, alpha=2.0)
     with pytest.raises(TypeError, match="m, the lower bound"):
         clocks.sundman(0.1, alpha=1.0, M=2.0, r=0.5)
 
