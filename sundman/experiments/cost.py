@@ -19,6 +19,7 @@ from sundman.experiments import network
 from sundman.experiments.measured import Measured, over_seeds
 from sundman.experiments.network import Chain
 from sundman.experiments.units import Numbers
+from sundman.gradients.parts import in_parts
 from sundman.noise import Stream
 from sundman.report.model import Outcome, Verdict
 from sundman.samplers import SamplerState
@@ -60,7 +61,7 @@ def stepping(sampler: sundman.Sampler, posterior: sundman.Posterior, batch: int)
         def one(carry: tuple[PyTree, SamplerState], nothing: None) -> tuple[Any, None]:
             params, state = carry
             stream = Stream(state.key, state.clock.step)
-            _, _, grads, _ = gradients.in_parts(estimator, stream, params, data)
+            _, _, grads, _ = in_parts(estimator, stream, params, data)
             return sampler.step(grads, state, params), nothing
 
         with native.using(native_noise()):
