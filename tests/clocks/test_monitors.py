@@ -131,7 +131,7 @@ def test_equal_parts_make_equal_monitors():
         (lambda: monitors.noise_corrected(-1.0), ValueError, "sigma=-1.0"),
         (lambda: monitors.noise_corrected(average=2.0), ValueError, "average=2.0"),
         (lambda: monitors.preconditioned(jnp.array([1.0, 0.0])), ValueError, "positive and finite"),
-        (lambda: monitors.preconditioned(decay=1.0), ValueError, "1 - decay"),
+        (lambda: monitors.preconditioned(decay=1.0), ValueError, "decay=1"),
         (lambda: monitors.preconditioned(jnp.ones(3)).init(PARAMS), ValueError, "shapes"),
         (lambda: measured(monitors.function(lambda g, p: g["a"])), ValueError, "one number"),
         (lambda: clocks.times(3.0, lambda n: 1.0), TypeError, "clock must be"),
