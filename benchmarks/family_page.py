@@ -16,9 +16,10 @@ error, and the effective sample size for that average per thousand gradients (re
 makes several gradients a step, and they count). A long step mixes fast and is wrong; read the
 two together.
 
-Samplers marked † are biased by design, however small the step. Nothing here is tuned beyond the
-step: friction 2, clocks with memory of 100 steps and bounds 1/4 and 4. Written by `python
-benchmarks/family.py` from `benchmarks/results/family.json`; do not edit.
+Samplers marked † are biased by design, however small the step; those in cycles (of 1000 steps, half
+of them exploration) in the weights of modes. Nothing here is tuned beyond the step: friction 2,
+clocks with a memory of 100 steps and bounds 1/4 and 4. Written by `python benchmarks/family.py` from
+`benchmarks/results/family.json`; do not edit.
 """
 TITLES = {
     "star": "Star: error of E[x² + y²], relative",
