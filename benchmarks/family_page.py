@@ -18,7 +18,7 @@ two together.
 
 Samplers marked † are biased by design, however small the step; those in cycles (of 1000 steps, half
 of them exploration) in the weights of modes. Nothing here is tuned beyond the step: friction 2,
-clocks with a memory of 100 steps and bounds 1/4 and 4. Written by `python benchmarks/family.py` from
+clocks with a memory of 100 steps and bounds 1/4 and 4. Written by `benchmarks/family.py` from
 `benchmarks/results/family.json`; do not edit.
 """
 TITLES = {
