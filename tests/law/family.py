@@ -112,6 +112,7 @@ def biases(name: str, where: str, T: float, noisy: bool) -> dict[str, Bias]:
     observables = {key: observable for key, (observable, _) in averages.items()}
     stiffness = np.sqrt(place.stiffness) if row.kinetic else place.stiffness
     sharpness = row.sharpness / (4.0 if noisy else 1.0)
+    steps = place.steps * (4 if row.biased else 1)  # a bias that stays is harder to tell
     g_ref = _squared_gradient(target) + target.dim * sigma**2
     found: list[dict[str, tuple[float, float]]] = []
     for divide in (1, 2):
@@ -120,7 +121,7 @@ def biases(name: str, where: str, T: float, noisy: bool) -> dict[str, Bias]:
             target,
             row.build(h, T, g_ref),
             observables,
-            steps=place.steps * divide,
+            steps=steps * divide,
             drop=1000 * divide if row.kinetic else 0,
             seed=70 + divide,
             thin=5 * divide,
