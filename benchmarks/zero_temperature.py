@@ -127,6 +127,21 @@ def usable(result: dict[str, Any], optimizer: str) -> int:
     return int(np.sum(finals[optimizer] <= 2.0 * np.nanmin(finals["SGD"])))
 
 
+def table(result: dict[str, Any]) -> str:
+    """Mean loss of the last epoch ± its standard error over seeds, in Markdown."""
+    names = list(result["optimizers"])
+    lines = ["| learning rate | " + " | ".join(names) + " |", "|---" * (len(names) + 1) + "|"]
+    for i, rate in enumerate(result["rates"]):
+        cells = []
+        for each in result["optimizers"].values():
+            final = np.array(each["final"][i])
+            error = final.std(ddof=1) / np.sqrt(len(final))
+            shown = f"{final.mean():.4f} ± {error:.4f}"
+            cells.append(shown if np.isfinite(final).all() else "not finite")
+        lines.append(f"| {rate:.2g} | " + " | ".join(cells) + " |")
+    return "\n".join(lines)
+
+
 def figure(result: dict[str, Any], name: str) -> None:
     """Loss against learning rate, and the loss curves at each optimizer's best rate."""
     plt.style.use(Path(sundman.__file__).with_name("sundman.mplstyle"))
@@ -168,6 +183,7 @@ def main() -> None:
         path = RESULTS / f"zero_temperature_{name}.json"
         path.write_text(json.dumps(result) + "\n")
         figure(result, name)
+        print(table(result))
         for optimizer in OPTIMIZERS:
             print(f"{name}: {optimizer} can use {usable(result, optimizer)} of {len(RATES)} rates")
 

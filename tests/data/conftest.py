@@ -1,9 +1,11 @@
-"""Where the real files are: SUNDMAN_DATA_DIR."""
+"""Where the real files are: SUNDMAN_DATA_DIR, or shared/data next to the repository."""
 
 import os
 from pathlib import Path
 
 import pytest
+
+_BESIDE = Path(__file__).parents[3] / "shared" / "data"
 
 
 @pytest.fixture
@@ -11,9 +13,10 @@ def data_directory(request) -> Path:
     """A directory with the folder that the test names by an indirect parameter."""
     folder = request.param
     variable = os.environ.get("SUNDMAN_DATA_DIR")
-    if variable and (Path(variable) / folder).is_dir():
-        return Path(variable)
-    pytest.skip(f"no folder {folder} in SUNDMAN_DATA_DIR={variable!r}")
+    for place in (Path(variable) if variable else None, _BESIDE):
+        if place is not None and (place / folder).is_dir():
+            return place
+    pytest.skip(f"no folder {folder} in SUNDMAN_DATA_DIR={variable!r} nor in {_BESIDE}")
 
 
 @pytest.fixture
