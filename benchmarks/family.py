@@ -35,21 +35,13 @@ CHAINS, STEPS, THIN, MOST = 64, 20_000, 10, 11
 BATCH = 57
 
 
-# The tests' cycles are as long as a chain needs to forget; these fit into a run.
-IN_CYCLES: dict[str, Callable[[float, float, float], sundman.Sampler]] = {
-    "cyclical_sgld": lambda h, T, g: sundman.cyclical_sgld(h, T, cycle=1000, explore=0.5),
-    "cyclical_sghmc": lambda h, T, g: sundman.cyclical_sghmc(
-        h, T, cycle=1000, explore=0.5, gamma=2.0
-    ),
-}
-
-
 class Problem(NamedTuple):
-    """A target, its stiffness and squared gradient, and the average that is looked at."""
+    """A target, its stiffness, squared gradient and lowest U, and the average looked at."""
 
     target: Any
     stiffness: float
     g_ref: float
+    lowest: float
     first: Callable[[jax.Array], Any]
     values: Callable[[Any], np.ndarray]
     error: Callable[[sundman.Draws], tuple[float, float]]
@@ -73,6 +65,7 @@ def of_target(target: targets.Target, stiffness: float, name: str, relative: boo
         target,
         stiffness,
         float(np.median(np.sum(slopes**2, axis=1))),
+        float(jax.vmap(target.potential)(some).min()),
         lambda key: exact(key, CHAINS),
         lambda position: np.asarray(observe(position)),
         error,
@@ -102,6 +95,7 @@ def regression() -> Problem:
         posterior,
         300.0,
         2000.0,
+        float(posterior.potential(mean)),
         lambda key: mean + sd * np.asarray(jax.random.normal(key, (CHAINS, 11)), np.float32),
         lambda position: np.mean(((position - mean) / sd) ** 2, axis=-1),
         error,
@@ -115,6 +109,19 @@ PROBLEMS: dict[str, Callable[[], Problem]] = {
     "funnel": lambda: of_target(targets.funnel(), 20.0, "v", False),
     "mixture": lambda: of_target(targets.mixture(), 4.0, "y2", True),
     "regression": regression,
+}
+
+
+# The tests' cycles are as long as a chain needs to forget; these fit into a run. A range of
+# energies belongs to a target.
+OWN: dict[str, Callable[[float, Problem], sundman.Sampler]] = {
+    "cyclical_sgld": lambda h, problem: sundman.cyclical_sgld(h, cycle=1000, explore=0.5),
+    "cyclical_sghmc": lambda h, problem: sundman.cyclical_sghmc(
+        h, cycle=1000, explore=0.5, gamma=2.0
+    ),
+    "contour_sgld": lambda h, problem: sundman.contour_sgld(
+        h, low=problem.lowest, high=problem.lowest + 25.0
+    ),
 }
 
 
@@ -159,7 +166,8 @@ def one_sampler(name: str, problem: Problem) -> dict[str, Any]:
     for k in range(MOST):
         h = row.sharpness / 4.0 / stiffness * 2.0**k
         try:
-            found = one_run(problem, IN_CYCLES.get(name, row.build)(h, 1.0, problem.g_ref))
+            build = OWN.get(name, lambda h, problem: row.build(h, 1.0, problem.g_ref))
+            found = one_run(problem, build(h, problem))
         except sundman.AllDivergedError:
             found = {"lost": CHAINS}
         runs.append({"h": h, **found})

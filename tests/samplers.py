@@ -24,6 +24,7 @@ class Row(NamedTuple):
       biased: whether its law is wrong by design, however small the step, with exact gradients.
       unfair: targets it is not made for.
       sharpness: the step in units of what the target's stiffness allows, in the battery.
+      learns: steps in which it adapts; its draws count from then on.
     """
 
     build: Callable[[float, float, float], sundman.Sampler]
@@ -32,6 +33,7 @@ class Row(NamedTuple):
     biased: bool = False
     unfair: tuple[str, ...] = ()
     sharpness: float = 0.2
+    learns: int = 0
 
 
 def _clock(h: float, g_ref: float, a: float = 0.01) -> dict:
@@ -128,6 +130,7 @@ SAMPLERS: dict[str, Row] = {
         lambda h, T, g: sundman.replica_exchange_sgld(h, T, ratios=(1.0, 2.0))
     ),
     "contour_sgld": Row(
-        lambda h, T, g: sundman.contour_sgld(h, T, low=-5.0 * (T or 1.0), high=25.0 * (T or 1.0))
+        lambda h, T, g: sundman.contour_sgld(h, T, low=0.0, high=25.0 * (T or 1.0), learn=10_000),
+        learns=10_000,
     ),
 }

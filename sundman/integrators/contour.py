@@ -17,6 +17,11 @@ An energy outside the range counts for the first or the last bin, and Psi is fla
 never met would push without limit. With an adaptive clock the weights are right as well, but p
 counts steps, not time.
 
+``low`` should be near the least energy there is. Bins below it stay empty, so that log Psi rises
+through the first bin that is met by log(p / least) at most: that multiplies the gradient there, and
+with it the gradient's noise. On U = x^2/2 with noise of standard deviation 2 and h = .025 the
+variance came out 207% too large with five units of empty bins, and 1.9(7)% without.
+
 While p moves it follows the recent path of the very chain it steers, which biases averages in
 proportion to omega_n times the steps it takes to cross the landscape. So omega_n should fall like
 1/n, as it does by default: with gain .02, offset 1e4 and power .75 the share of a well that has

@@ -122,7 +122,7 @@ def biases(name: str, where: str, T: float, noisy: bool) -> dict[str, Bias]:
             row.build(h, T, g_ref),
             observables,
             steps=steps * divide,
-            drop=1000 * divide if row.kinetic else 0,
+            drop=max(1000 if row.kinetic else 0, row.learns) * divide,
             seed=70 + divide,
             thin=5 * divide,
             sigma=sigma,
