@@ -20,6 +20,11 @@ assert SAMPLERS.keys() >= PRODUCTS
 every_sampler = pytest.mark.parametrize(
     "name", [pytest.param(n, marks=[pytest.mark.slow] if n in PRODUCTS else []) for n in SAMPLERS]
 )
+# One of each kind is enough for the quick tests of what `compose` does for all of them.
+KINDS = {"sa_sgld", "sgnht", "psgld", "cyclical_sghmc", "replica_exchange_sgld", "contour_sgld"}
+some_samplers = pytest.mark.parametrize(
+    "name", [pytest.param(n, marks=[] if n in KINDS else [pytest.mark.slow]) for n in SAMPLERS]
+)
 
 
 def potential(params):
@@ -108,7 +113,7 @@ def test_half_precision_and_double_parameters(name, key, x64):
         assert dts.dtype == (jnp.float64 if dtype == jnp.float64 else jnp.float32)
 
 
-@every_sampler
+@some_samplers
 def test_jit_changes_nothing_but_rounding(name, key):
     assert_close(
         run(build(name), PARAMS, key)[0][0], run(build(name), PARAMS, key, jit=False)[0][0]
@@ -160,7 +165,7 @@ def test_zero_temperature_minimises(name, key):
     assert float(potential(params)) < 1e-6
 
 
-@every_sampler
+@some_samplers
 def test_the_same_at_another_temperature(name, key):
     def make(T):
         if name == "contour_sgld":  # the levels of its row follow the temperature
@@ -174,7 +179,7 @@ def test_the_same_at_another_temperature(name, key):
     jax.tree.map(np.testing.assert_array_equal, one, other)
 
 
-@every_sampler
+@some_samplers
 def test_survives_a_pickle(name, key):
     sampler = build(name)
     again = cloudpickle.loads(cloudpickle.dumps(sampler))

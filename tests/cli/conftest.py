@@ -1,6 +1,7 @@
 """The installed command in processes of their own, and its entry point in this one."""
 
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -25,8 +26,14 @@ def shell(tmp_path_factory):
     def run(*arguments, start=False, **more):
         call = [str(COMMAND), *map(str, arguments)]
         given = {"env": environment, "text": True, **more}
-        if start:
-            return subprocess.Popen(call, stdout=subprocess.PIPE, stderr=subprocess.PIPE, **given)
+        if start:  # a shell's background jobs begin with Ctrl-C ignored, and hand that on
+            before = signal.signal(signal.SIGINT, signal.default_int_handler)
+            try:
+                return subprocess.Popen(
+                    call, stdout=subprocess.PIPE, stderr=subprocess.PIPE, **given
+                )
+            finally:
+                signal.signal(signal.SIGINT, before)
         return subprocess.run(call, capture_output=True, timeout=300, **given)
 
     return run
