@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 import jax
 import numpy as np
-from battery import SIGMAS, Floats, Observable, average, run
+from battery import CHAINS, SIGMAS, Floats, Observable, average, run
 from samplers import SAMPLERS
 
 from sundman.targets import Target, funnel, gaussian, mixture, star
@@ -112,7 +112,7 @@ def biases(name: str, where: str, T: float, noisy: bool) -> dict[str, Bias]:
     observables = {key: observable for key, (observable, _) in averages.items()}
     stiffness = np.sqrt(place.stiffness) if row.kinetic else place.stiffness
     sharpness = row.sharpness / (4.0 if noisy else 1.0)
-    steps = place.steps * (4 if row.biased else 1)  # a bias that stays is harder to tell
+    chains = CHAINS * (4 if row.biased else 1)  # to tell a bias that stays from one that falls
     g_ref = _squared_gradient(target) + target.dim * sigma**2
     found: list[dict[str, tuple[float, float]]] = []
     for divide in (1, 2):
@@ -121,7 +121,8 @@ def biases(name: str, where: str, T: float, noisy: bool) -> dict[str, Bias]:
             target,
             row.build(h, T, g_ref),
             observables,
-            steps=steps * divide,
+            steps=place.steps * divide,
+            chains=chains,
             drop=max(1000 if row.kinetic else 0, row.learns) * divide,
             seed=70 + divide,
             thin=5 * divide,
