@@ -56,10 +56,14 @@ def _row(name: str, found: dict[str, Any], where: str) -> str:
 def write_page(result: dict[str, Any], path: Path) -> None:
     """The page, a table for each problem."""
     parts = [HEAD]
+    everywhere = dict.fromkeys(name for each in result["problems"].values() for name in each)
     for where, samplers in result["problems"].items():
         parts.append(f"## {TITLES[where]}\n")
         parts.append("| sampler | largest step | error | effective draws per 1000 gradients |")
         parts.append("|---|---|---|---|")
         parts += [_row(name, found, where) for name, found in samplers.items()]
+        absent = [name.replace("_", "-") for name in everywhere if name not in samplers]
+        if absent:
+            parts += ["", f"Not run yet: {', '.join(absent)}."]
         parts.append("")
     path.write_text("\n".join(parts))
