@@ -2,7 +2,7 @@
 
 A sampler starts from exact draws (near the mode for the regression) at a small step, which is
 doubled until a chain is lost. The step before is its largest stable one; bias and effective sample
-size are those of the run at half of it, so that each sampler is judged at a step of its own. The
+size are shown for the longest step that is accurate, so that each is judged at one of its own. The
 result is written after every sampler, and what is there is not run again.
 
     python benchmarks/family.py            # run what is missing, then write docs/comparison.md
