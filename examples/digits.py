@@ -42,7 +42,7 @@ def main(steps: int = 20_000) -> dict[str, dict[str, float]]:
     draws = sundman.sample(
         posterior,
         sundman.sa_sgld(
-            posterior.step(0.1),
+            posterior.time_step(0.1),
             alpha=1000.0,
             m=0.5,
             M=2.0,

@@ -19,7 +19,7 @@ def main(path: str | Path, draws: int = 1_000, progress: bool | None = None) -> 
     data = sundman.data.digits()
     posterior = sundman.Posterior(models.mlp_apply, data=tuple(data.train))
     sampler = sundman.sa_sgld(
-        posterior.step(0.1), alpha=1000.0, m=0.5, M=2.0, r=0.25, omega=float(posterior.size) ** 2
+        posterior.time_step(0.1), alpha=1000.0, m=0.5, M=2.0, r=0.25, omega=float(posterior.size) ** 2
     )
     found = sundman.sample(
         posterior,

@@ -33,7 +33,7 @@ posterior = sundman.Posterior(
 draws = sundman.sample(
     posterior,
     sundman.sa_sgld(
-        posterior.step(0.02), alpha=1000.0, m=0.5, M=2.0, r=0.25, omega=float(posterior.size) ** 2
+        posterior.time_step(0.02), alpha=1000.0, m=0.5, M=2.0, r=0.25, omega=float(posterior.size) ** 2
     ),
     init=params,
     key=jax.random.key(1),

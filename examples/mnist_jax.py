@@ -24,7 +24,7 @@ posterior = sundman.Posterior(
     data=tuple(data.train),
 )
 sampler = sundman.sa_sgld(
-    posterior.step(0.2), alpha=1000.0, m=0.5, M=2.0, r=0.25, omega=float(posterior.size) ** 2
+    posterior.time_step(0.2), alpha=1000.0, m=0.5, M=2.0, r=0.25, omega=float(posterior.size) ** 2
 )
 draws = sundman.sample(
     posterior,

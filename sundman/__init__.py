@@ -61,6 +61,7 @@ from sundman.runner import (
 )
 from sundman.samplers import Sampler, SamplerState, compose
 from sundman.store import StoreError
+from sundman.units import LearningRate
 from sundman.warm_start import map_estimate
 
 __version__ = "0.1.0"
@@ -74,6 +75,7 @@ __all__ = [
     "Draws",
     "Interrupted",
     "JsonLines",
+    "LearningRate",
     "NormalMixture",
     "Position",
     "Posterior",

@@ -7,7 +7,7 @@ values (a hyper-parameter under ``vmap`` or ``grad``) cannot be inspected and pa
 from __future__ import annotations
 
 import math
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from typing import Any
 
 import jax
@@ -18,11 +18,21 @@ from jax.core import Tracer
 PyTree = Any
 
 
-def _known(value: Any) -> bool:
+def known(value: Any) -> bool:
+    """Whether a value can be looked at, not being traced."""
     return not isinstance(value, Tracer)
 
 
 def _number(name: str, value: Any) -> None:
+    if np.ndim(value) > 0 if isinstance(value, (np.ndarray, jax.Array, list, tuple)) else False:
+        raise TypeError(
+            f"{name} must be one number, got an array of shape {np.shape(value)}; for a setting of "
+            "its own in each chain map the sampler: jax.vmap(sundman.sgld)(steps)"
+        )
+    if isinstance(value, (bool, np.bool_, str, bytes)) or value is None:
+        raise TypeError(f"{name} must be a number, got {name}={value!r}")
+    if callable(value) and not hasattr(value, "__float__"):
+        raise TypeError(f"{name} must be a number, got the function {_name(value)}")
     try:
         finite = math.isfinite(float(value))
     except (TypeError, ValueError):
@@ -31,10 +41,40 @@ def _number(name: str, value: Any) -> None:
         raise ValueError(f"{name} must be finite, got {name}={value!r}")
 
 
+def _name(function: Any) -> str:
+    return getattr(function, "__qualname__", type(function).__qualname__)
+
+
+def number(**arguments: Any) -> None:
+    """Each argument must be a finite number."""
+    for name, value in arguments.items():
+        if known(value):
+            _number(name, value)
+
+
+def optional(check: Callable[..., None]) -> Callable[..., None]:
+    """``check``, but None passes."""
+
+    def check_given(**arguments: Any) -> None:
+        check(**{name: value for name, value in arguments.items() if value is not None})
+
+    return check_given
+
+
+def choices_are_static(**arguments: Any) -> None:
+    """A choice cannot be traced: raise a TypeError for one under ``vmap``, ``grad`` or ``jit``."""
+    for name, value in arguments.items():
+        if not known(value):
+            raise TypeError(
+                f"{name} is a choice, part of the compiled program, and cannot be traced: under "
+                f"jax.vmap or jax.jit give {name} as a plain Python value"
+            )
+
+
 def positive(**arguments: Any) -> None:
     """Each argument must be a finite number greater than zero."""
     for name, value in arguments.items():
-        if _known(value):
+        if known(value):
             _number(name, value)
             if not float(value) > 0:
                 raise ValueError(f"{name} must be greater than 0, got {name}={value!r}")
@@ -43,7 +83,7 @@ def positive(**arguments: Any) -> None:
 def not_negative(**arguments: Any) -> None:
     """Each argument must be a finite number, zero or more."""
     for name, value in arguments.items():
-        if _known(value):
+        if known(value):
             _number(name, value)
             if float(value) < 0:
                 raise ValueError(f"{name} must be 0 or more, got {name}={value!r}")
@@ -53,7 +93,7 @@ def decay(**arguments: Any) -> None:
     """What is left of an average after a step: each argument in [0, 1)."""
     not_negative(**arguments)
     for name, value in arguments.items():
-        if _known(value) and float(value) >= 1:
+        if known(value) and float(value) >= 1:
             raise ValueError(f"{name} must be less than 1, got {name}={value!r}")
 
 
@@ -67,7 +107,7 @@ def function(**arguments: Any) -> None:
 def bounds(m: Any, M: Any) -> None:
     """The bounds of psi: 0 < m <= M."""
     positive(m=m, M=M)
-    if _known(m) and _known(M) and float(m) > float(M):
+    if known(m) and known(M) and float(m) > float(M):
         raise ValueError(
             f"psi is bounded by m <= psi <= M, got m={m!r} > M={M!r}; "
             "m is the smallest and M the largest value of dt / dtau"
@@ -76,7 +116,8 @@ def bounds(m: Any, M: Any) -> None:
 
 def choice(name: str, value: Any, options: Collection[str]) -> None:
     """``value`` must be one of the named options."""
-    if value not in options:
+    choices_are_static(**{name: value})
+    if not isinstance(value, str) or value not in options:
         listed = ", ".join(repr(option) for option in options)
         raise ValueError(f"{name} must be one of {listed}; got {name}={value!r}")
 

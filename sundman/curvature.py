@@ -1,18 +1,17 @@
-"""Diagonals of Jacobians and Hessians by automatic differentiation.
+"""The diagonal of the Hessian of U, and of Jacobians, by automatic differentiation.
 
     exact:   J_ii = (J e_i)_i, one product for each of the d coordinates
     probed:  J_ii = E[z_i (J z)_i] for independent signs z, one product for each probe
 
 Bekas, Kokiopoulou, Saad (2007), "An estimator for the diagonal of a matrix". The probed diagonal
 is unbiased with standard deviation sqrt(sum_{j != i} J_ij^2 / probes). A curvature is called with
-the random stream of the step and the position; a diagonal known in closed form is
+the random stream of the step and the position; a diagonal known in closed form is a function
 ``lambda stream, position: ...``.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import jax
@@ -21,11 +20,84 @@ from jax import Array, lax
 from jax.flatten_util import ravel_pytree
 
 from sundman import check
+from sundman.functions import as_value
 from sundman.noise import Stream, substream, two_point
+from sundman.value import Value, static
 
 PyTree = Any
-Curvature = Callable[[Stream, PyTree], PyTree]
-_AT_ONCE = 128
+_ROWS_PER_PASS = 128
+
+
+class Curvature(Value):
+    """The diagonal of the Hessian of U at a position, exact or estimated without bias."""
+
+    def __call__(self, stream: Stream, position: PyTree) -> PyTree:
+        """d^2 U / d theta_i^2, a tree like the position.
+
+        Args:
+          stream: the random numbers of this step, for an estimate.
+          position: theta.
+        """
+        raise NotImplementedError
+
+
+class Exact(Curvature):
+    """The exact diagonal by d Hessian-vector products; for a few hundred coordinates at most."""
+
+    potential: Callable[[PyTree], Array]
+
+    def __post_init__(self) -> None:
+        self.set(potential=as_value(potential=self.potential))
+
+    def __call__(self, stream: Stream, position: PyTree) -> PyTree:
+        """d^2 U / d theta_i^2."""
+        del stream
+        return jacobian_diagonal(jax.grad(self.potential), position)
+
+
+class Probed(Curvature):
+    """An estimate by ``probes`` Hessian-vector products, which any dimension can afford."""
+
+    potential: Callable[[PyTree], Array]
+    probes: int = static(1)
+
+    def __post_init__(self) -> None:
+        self.set(potential=as_value(potential=self.potential))
+        check.count("probes", self.probes, least=1)
+        self.set(probes=int(self.probes))
+
+    def __call__(self, stream: Stream, position: PyTree) -> PyTree:
+        """An unbiased estimate of d^2 U / d theta_i^2."""
+        return probed_jacobian_diagonal(jax.grad(self.potential), stream, position, self.probes)
+
+
+class Function(Curvature):
+    """A diagonal that is known: ``function(stream, position)``."""
+
+    function: Callable[[Stream, PyTree], PyTree]
+
+    def __post_init__(self) -> None:
+        self.set(function=as_value(curvature=self.function))
+
+    def __call__(self, stream: Stream, position: PyTree) -> PyTree:
+        """What the function gives."""
+        return self.function(stream, position)
+
+
+exact = Exact
+probed = Probed
+
+
+def as_curvature(curvature: Curvature | Callable[[Stream, PyTree], PyTree]) -> Curvature:
+    """A curvature as it is; a function (stream, position) -> diagonal as a curvature."""
+    if isinstance(curvature, Curvature):
+        return curvature
+    if callable(curvature) and not isinstance(curvature, type):
+        return Function(curvature)
+    raise TypeError(
+        "curvature must be one of sundman.curvature, as curvature.exact(potential), or a function "
+        f"(stream, position) -> diagonal of the Hessian; got curvature={curvature!r}"
+    )
 
 
 def jacobian_diagonal(function: Callable[[PyTree], PyTree], position: PyTree) -> PyTree:
@@ -37,15 +109,25 @@ def jacobian_diagonal(function: Callable[[PyTree], PyTree], position: PyTree) ->
         return product(jnp.zeros_like(flat).at[i].set(1))[i]
 
     rows = jnp.arange(flat.size)
-    few = flat.size <= _AT_ONCE
-    found = jax.vmap(entry)(rows) if few else lax.map(entry, rows, batch_size=_AT_ONCE)
-    return unravel(found.astype(flat.dtype))
+    few = flat.size <= _ROWS_PER_PASS
+    entries = jax.vmap(entry)(rows) if few else lax.map(entry, rows, batch_size=_ROWS_PER_PASS)
+    return unravel(entries.astype(flat.dtype))
 
 
 def probed_jacobian_diagonal(
     function: Callable[[PyTree], PyTree], stream: Stream, position: PyTree, probes: int
 ) -> PyTree:
-    """d f_i / d theta_i estimated with ``probes`` vectors of random signs, without bias."""
+    """d f_i / d theta_i estimated with vectors of random signs, without bias.
+
+    Args:
+      function: f, from positions to trees of the same shape.
+      stream: the random numbers of this step.
+      position: theta.
+      probes: how many vectors.
+
+    Returns:
+      The mean of the estimates, a tree like the position.
+    """
     _, product = jax.linearize(function, position)
 
     def estimate(number: int) -> PyTree:
@@ -56,40 +138,3 @@ def probed_jacobian_diagonal(
     for number in range(1, probes):
         total = jax.tree.map(jnp.add, total, estimate(number))
     return total
-
-
-@dataclass(frozen=True)
-class Exact:
-    """The diagonal of the Hessian of U by d Hessian-vector products."""
-
-    potential: Callable[[PyTree], Array]
-
-    def __call__(self, stream: Stream, position: PyTree) -> PyTree:
-        """d^2 U / d theta_i^2."""
-        del stream
-        return jacobian_diagonal(jax.grad(self.potential), position)
-
-
-@dataclass(frozen=True)
-class Probed:
-    """The diagonal of the Hessian of U by ``probes`` Hessian-vector products."""
-
-    potential: Callable[[PyTree], Array]
-    probes: int
-
-    def __call__(self, stream: Stream, position: PyTree) -> PyTree:
-        """An unbiased estimate of d^2 U / d theta_i^2."""
-        return probed_jacobian_diagonal(jax.grad(self.potential), stream, position, self.probes)
-
-
-def exact(potential: Callable[[PyTree], Array]) -> Exact:
-    """The exact Hessian diagonal of a potential; for a few hundred coordinates at most."""
-    check.function(potential=potential)
-    return Exact(potential)
-
-
-def probed(potential: Callable[[PyTree], Array], probes: int = 1) -> Probed:
-    """An estimate of the Hessian diagonal of a potential that any dimension can afford."""
-    check.function(potential=potential)
-    check.count("probes", probes, least=1)
-    return Probed(potential, int(probes))

@@ -37,7 +37,7 @@ def _one_at_a_time(posterior: Posterior) -> Potential:
 
 
 def _potential(target: Any) -> Potential | None:
-    if target is None or (isinstance(target, Posterior) and target.data is None):
+    if target is None or (isinstance(target, Posterior) and target.host is not None):
         return None
     if isinstance(target, Posterior):
         return _one_at_a_time(target)

@@ -1,15 +1,16 @@
 """Likelihoods: the log probability of each example given the model's output.
 
-A likelihood may have hyper-parameters of its own (an unknown noise level), sampled together with
-the weights. ``predict`` turns an output into what is averaged over draws.
+A likelihood is a value: another noise level is another leaf, not another program. It may have
+hyper-parameters of its own (an unknown noise level), sampled together with the weights. ``predict``
+turns an output into what is averaged over draws.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any, NamedTuple
+from dataclasses import field
+from typing import Any, ClassVar, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -17,6 +18,7 @@ import numpy as np
 from jax import Array
 
 from sundman import check
+from sundman.value import Number, Value, in_words, public_name, static
 
 PyTree = Any
 _LOG_2PI = math.log(2.0 * math.pi)
@@ -29,34 +31,47 @@ class Normal(NamedTuple):
     sd: Array
 
 
-def _any_targets(y: np.ndarray, outputs: Any) -> None:
-    del y, outputs
+class Likelihood(Value):
+    """What a likelihood is. Subclass it for one of your own; ``log_prob`` is all it needs."""
 
+    name: ClassVar[str] = "likelihood"
 
-def _no_hyper_density(hyper: PyTree) -> float:
-    del hyper
-    return 0.0
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        """A likelihood is called as its class is, in snake case."""
+        super().__init_subclass__(**kwargs)
+        cls.name = public_name(cls)
 
+    @property
+    def hyper(self) -> PyTree:
+        """First hyper-parameters, or None if there are none."""
+        return None
 
-@dataclass(frozen=True, eq=False)
-class Likelihood:
-    """A likelihood.
+    def log_hyper(self, hyper: PyTree) -> Any:
+        """Log density of the hyper-parameters."""
+        del hyper
+        return 0.0
 
-    Attributes:
-      name: what it is.
-      log_prob: (outputs, y, hyper) -> log probability of each example, shape (batch,).
-      predict: (outputs, hyper) -> the predictive of each example.
-      check_targets: (y, shape of the outputs) -> raises if y cannot be such targets.
-      hyper: first hyper-parameters, or None.
-      log_hyper: log density of the hyper-parameters.
-    """
+    def log_prob(self, outputs: Any, y: Any, hyper: PyTree) -> Array:
+        """The log probability of each example.
 
-    name: str
-    log_prob: Callable[[Any, Array, PyTree], Array]
-    predict: Callable[[Any, PyTree], Any]
-    check_targets: Callable[[np.ndarray, Any], None] = _any_targets
-    hyper: PyTree = None
-    log_hyper: Callable[[PyTree], Any] = _no_hyper_density
+        Args:
+          outputs: the model's, one row per example.
+          y: targets, one row per example.
+          hyper: hyper-parameters like :attr:`hyper`, or None.
+
+        Returns:
+          An array of shape (batch,).
+        """
+        raise NotImplementedError(f"{type(self).__name__} has no log_prob(outputs, y, hyper)")
+
+    def predict(self, outputs: Any, hyper: PyTree) -> Any:
+        """The predictive of each example, averaged over draws; the outputs as they are."""
+        del hyper
+        return outputs
+
+    def check_targets(self, y: np.ndarray, outputs: Any) -> None:
+        """Raise if y cannot be targets of a model with outputs of this shape."""
+        del y, outputs
 
 
 def _like(outputs: Array, y: Array) -> Array:
@@ -69,24 +84,31 @@ def _per_example(log_prob: Array) -> Array:
 
 
 def _check_shape(y: np.ndarray, outputs: Any) -> None:
-    got, wanted = tuple(y.shape[1:]), tuple(outputs.shape[1:])
-    if got != wanted and (*got, 1) != wanted:
+    shape, wanted = tuple(y.shape[1:]), tuple(outputs.shape[1:])
+    if shape != wanted and (*shape, 1) != wanted:
         raise ValueError(
-            f"each target has shape {got} but the model's output for one example has {wanted}"
+            f"each target has shape {shape} but the model's output for one example has {wanted}"
         )
 
 
-def categorical() -> Likelihood:
+class Categorical(Likelihood):
     """Softmax cross-entropy: outputs are logits (batch, classes), y integers or one-hot rows."""
 
-    def log_prob(outputs: Array, y: Array, hyper: PyTree) -> Array:
+    def log_prob(self, outputs: Array, y: Array, hyper: PyTree) -> Array:
+        """log softmax(outputs) at the label."""
         del hyper
         log_p = jax.nn.log_softmax(outputs)
         if y.ndim == outputs.ndim:
             return jnp.sum(log_p * y, axis=-1)
         return jnp.take_along_axis(log_p, y[..., None].astype(jnp.int32), axis=-1)[..., 0]
 
-    def check_targets(y: np.ndarray, outputs: Any) -> None:
+    def predict(self, outputs: Array, hyper: PyTree) -> Array:
+        """Class probabilities."""
+        del hyper
+        return jax.nn.softmax(outputs)
+
+    def check_targets(self, y: np.ndarray, outputs: Any) -> None:
+        """Labels are whole numbers below the number of outputs, or one-hot rows of that many."""
         classes = outputs.shape[-1]
         if y.ndim == 2:
             if y.shape[1] != classes:
@@ -102,118 +124,163 @@ def categorical() -> Likelihood:
                 f"got labels from {y.min()} to {y.max()}"
             )
 
-    def predict(outputs: Array, hyper: PyTree) -> Array:
-        del hyper
-        return jax.nn.softmax(outputs)
 
-    return Likelihood("categorical", log_prob, predict, check_targets)
-
-
-def bernoulli() -> Likelihood:
+class Bernoulli(Likelihood):
     """Logistic regression: outputs are logits (batch,) or (batch, 1), y in {0, 1}."""
 
-    def log_prob(outputs: Array, y: Array, hyper: PyTree) -> Array:
+    def log_prob(self, outputs: Array, y: Array, hyper: PyTree) -> Array:
+        """y z - log(1 + e^z) for the logit z."""
         del hyper
         logits = _like(outputs, y)
         return _per_example(y * logits - jax.nn.softplus(logits))
 
-    def check_targets(y: np.ndarray, outputs: Any) -> None:
+    def predict(self, outputs: Array, hyper: PyTree) -> Array:
+        """The probability of 1."""
+        del hyper
+        return jax.nn.sigmoid(outputs)
+
+    def check_targets(self, y: np.ndarray, outputs: Any) -> None:
+        """Targets are 0 or 1."""
         _check_shape(y, outputs)
         if not np.isin(y, (0, 1)).all():
             raise ValueError("targets of a Bernoulli likelihood must be 0 or 1")
 
-    def predict(outputs: Array, hyper: PyTree) -> Array:
-        del hyper
-        return jax.nn.sigmoid(outputs)
 
-    return Likelihood("bernoulli", log_prob, predict, check_targets)
-
-
-def poisson() -> Likelihood:
+class Poisson(Likelihood):
     """Counts: outputs are log rates (batch,) or (batch, 1), y whole numbers."""
 
-    def log_prob(outputs: Array, y: Array, hyper: PyTree) -> Array:
+    def log_prob(self, outputs: Array, y: Array, hyper: PyTree) -> Array:
+        """y log(rate) - rate - log(y!)."""
         del hyper
         log_rate = _like(outputs, y)
         log_factorial = jax.scipy.special.gammaln(y + 1.0)
         return _per_example(y * log_rate - jnp.exp(log_rate) - log_factorial)
 
-    def check_targets(y: np.ndarray, outputs: Any) -> None:
+    def predict(self, outputs: Array, hyper: PyTree) -> Array:
+        """The rate."""
+        del hyper
+        return jnp.exp(outputs)
+
+    def check_targets(self, y: np.ndarray, outputs: Any) -> None:
+        """Targets are whole numbers, 0 or more."""
         _check_shape(y, outputs)
         if (y < 0).any() or (y != np.floor(y)).any():
             raise ValueError("targets of a Poisson likelihood must be whole numbers, 0 or more")
 
-    def predict(outputs: Array, hyper: PyTree) -> Array:
-        del hyper
-        return jnp.exp(outputs)
 
-    return Likelihood("poisson", log_prob, predict, check_targets)
-
-
-def gaussian(
-    noise: float | None = None, *, log_noise_prior: tuple[float, float] = (-1.0, 1.0)
-) -> Likelihood:
+class Gaussian(Likelihood):
     """N(output, noise^2); with ``noise=None`` the noise level is learned with the weights.
 
-    ``log_noise_prior`` is the mean and standard deviation of log(noise), then normal a priori.
+    Args:
+      noise: the standard deviation, or None.
+      log_noise_prior: mean and standard deviation of log(noise), normal a priori if learned.
     """
-    if noise is not None:
-        check.positive(noise=noise)
-    centre, spread = log_noise_prior
-    check.positive(**{"log_noise_prior[1]": spread})
 
-    def log_noise(hyper: PyTree) -> Any:
-        return math.log(noise) if noise is not None else hyper["log_noise"]
+    noise: Number | None = None
+    log_noise_prior: tuple[Number, Number] = field(default=(-1.0, 1.0), kw_only=True)
 
-    def log_prob(outputs: Array, y: Array, hyper: PyTree) -> Array:
-        scale = log_noise(hyper)
-        z = (y - _like(outputs, y)) * jnp.exp(-scale)
-        return _per_example(-0.5 * z * z - scale - 0.5 * _LOG_2PI)
+    def __post_init__(self) -> None:
+        if self.noise is not None:
+            self.settle(noise=check.positive)
+        prior = self.log_noise_prior
+        if not isinstance(prior, (tuple, list)) or len(prior) != 2:
+            raise TypeError(f"log_noise_prior must be a pair (mean, standard deviation): {prior!r}")
+        check.number(**{"log_noise_prior[0]": prior[0]})
+        check.positive(**{"log_noise_prior[1]": prior[1]})
+        self.set(log_noise_prior=tuple(float(x) if check.known(x) else x for x in prior))
 
-    def predict(outputs: Array, hyper: PyTree) -> Normal:
-        return Normal(outputs, jnp.broadcast_to(jnp.exp(log_noise(hyper)), outputs.shape))
+    @property
+    def hyper(self) -> PyTree:
+        """The mean of log(noise), if it is learned."""
+        return None if self.noise is not None else {"log_noise": jnp.float32(self.log_noise_prior[0])}
 
-    def log_hyper(hyper: PyTree) -> Any:
-        if noise is not None:
+    def log_hyper(self, hyper: PyTree) -> Any:
+        """log N(log_noise; mean, sd^2)."""
+        if self.noise is not None:
             return 0.0
-        z = (hyper["log_noise"] - centre) / spread
-        return -0.5 * z * z - math.log(spread) - 0.5 * _LOG_2PI
+        mean, sd = self.log_noise_prior
+        z = (hyper["log_noise"] - mean) / sd
+        return -0.5 * z * z - jnp.log(sd) - 0.5 * _LOG_2PI
 
-    hyper = None if noise is not None else {"log_noise": np.float32(centre)}
-    return Likelihood("gaussian", log_prob, predict, _check_shape, hyper, log_hyper)
+    def _log_noise(self, hyper: PyTree) -> Array:
+        return hyper["log_noise"] if self.noise is None else jnp.log(self.noise)
+
+    def log_prob(self, outputs: Array, y: Array, hyper: PyTree) -> Array:
+        """log N(y; output, noise^2), added up over several outputs."""
+        log_noise = self._log_noise(hyper)
+        z = (y - _like(outputs, y)) * jnp.exp(-log_noise)
+        return _per_example(-0.5 * z * z - log_noise - 0.5 * _LOG_2PI)
+
+    def predict(self, outputs: Array, hyper: PyTree) -> Normal:
+        """The output and the noise level."""
+        return Normal(outputs, jnp.broadcast_to(jnp.exp(self._log_noise(hyper)), outputs.shape))
+
+    def check_targets(self, y: np.ndarray, outputs: Any) -> None:
+        """Targets have the shape of the outputs."""
+        _check_shape(y, outputs)
 
 
-def heteroscedastic_gaussian() -> Likelihood:
+class HeteroscedasticGaussian(Likelihood):
     """N(mean, sd^2) with both from the model: outputs (batch, 2) are mean and log sd."""
 
-    def log_prob(outputs: Array, y: Array, hyper: PyTree) -> Array:
+    def log_prob(self, outputs: Array, y: Array, hyper: PyTree) -> Array:
+        """log N(y; mean, sd^2)."""
         del hyper
         mean, log_sd = outputs[..., 0], outputs[..., 1]
         z = (y.reshape(mean.shape) - mean) * jnp.exp(-log_sd)
         return -0.5 * z * z - log_sd - 0.5 * _LOG_2PI
 
-    def check_targets(y: np.ndarray, outputs: Any) -> None:
+    def predict(self, outputs: Array, hyper: PyTree) -> Normal:
+        """Mean and sd."""
+        del hyper
+        return Normal(outputs[..., 0], jnp.exp(outputs[..., 1]))
+
+    def check_targets(self, y: np.ndarray, outputs: Any) -> None:
+        """One target per example, two outputs."""
         if outputs.shape[-1] != 2 or y.size != y.shape[0]:
             raise ValueError(
                 "a heteroscedastic Gaussian needs outputs (batch, 2), mean and log sd, and one "
                 f"target per example; got outputs {outputs.shape} and targets {y.shape}"
             )
 
-    def predict(outputs: Array, hyper: PyTree) -> Normal:
-        del hyper
-        return Normal(outputs[..., 0], jnp.exp(outputs[..., 1]))
 
-    return Likelihood("heteroscedastic_gaussian", log_prob, predict, check_targets)
+class FromFunction(Likelihood):
+    """A function (outputs, y) -> log probability of each example as a likelihood."""
+
+    function: Callable[[Any, Any], Array] = static()
+    name: str = static(init=False)  # type: ignore[misc]
+
+    def __post_init__(self) -> None:
+        self.set(name=getattr(self.function, "__name__", type(self.function).__name__))
+
+    def log_prob(self, outputs: Any, y: Any, hyper: PyTree) -> Array:
+        """``function(outputs, y)``."""
+        del hyper
+        return self.function(outputs, y)
+
+    def __repr__(self) -> str:
+        """The function's name: it is given to a posterior as it is."""
+        return in_words(self.function)
+
+
+categorical = Categorical
+bernoulli = Bernoulli
+poisson = Poisson
+gaussian = Gaussian
+heteroscedastic_gaussian = HeteroscedasticGaussian
 
 
 def as_likelihood(likelihood: Likelihood | Callable[[Any, Any], Array]) -> Likelihood:
     """A likelihood; a function (outputs, y) -> log probability per example is wrapped."""
     if isinstance(likelihood, Likelihood):
         return likelihood
+    if isinstance(likelihood, type) and issubclass(likelihood, Likelihood):
+        ours = likelihood.__module__ == __name__
+        name = f"likelihoods.{likelihood.name}" if ours else likelihood.__qualname__
+        raise TypeError(f"the likelihood {name} is not called: write {name}()")
     if not callable(likelihood):
         raise TypeError(
             "likelihood must be one of sundman.likelihoods or a function (outputs, y) -> log "
             f"probability of each example; got {likelihood!r}"
         )
-    name = getattr(likelihood, "__name__", "user")
-    return Likelihood(name, lambda o, y, hyper: likelihood(o, y), lambda o, hyper: o)
+    return FromFunction(likelihood)

@@ -6,8 +6,6 @@ p(y | x, D) = sum_d w_d p(y | x, theta_d) / sum_d w_d
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from functools import partial
 from typing import Any, NamedTuple
 
 import jax
@@ -16,9 +14,11 @@ import numpy as np
 from jax import lax
 
 from sundman import lazy, likelihoods, metrics
+from sundman.data.examples import as_inputs
 from sundman.draws import Draws
 from sundman.likelihoods import Likelihood, Normal
-from sundman.posterior import Position, Posterior, model_params
+from sundman.posterior import Position, Posterior, applying, model_params
+from sundman.value import Value, static
 
 PyTree = Any
 _CATEGORICAL = likelihoods.categorical()
@@ -67,38 +67,58 @@ def _positions(draws: Draws, rows: np.ndarray) -> PyTree:
     return jax.tree.map(lambda leaf: lazy.gather(leaf, rows), draws.position)
 
 
-@dataclass(frozen=True)
-class _Member:
-    """One draw's predictive; equal for equal parts, so that predictions compile once."""
+class _OfPosterior(Value):
+    """The predictive of one draw of a posterior."""
 
-    apply: Callable[[PyTree, Any], Any]
+    posterior: Posterior
+
+    def example(self) -> Any:
+        """Inputs the model is known to take."""
+        return self.posterior.example
+
+    def __call__(self, position: PyTree, x: Any) -> Any:
+        return self.posterior.predict(position, x)
+
+
+class _OfModel(Value):
+    """The predictive of one draw of a model, with a likelihood."""
+
+    apply: Callable[[PyTree, Any], Any] = static()
     likelihood: Likelihood
+
+    def example(self) -> None:
+        """None is known."""
 
     def __call__(self, position: PyTree, x: Any) -> Any:
         hyper = position.hyper.get("likelihood") if isinstance(position, Position) else None
         return self.likelihood.predict(self.apply(model_params(position), x), hyper)
 
 
-def _member(model: Any, likelihood: Likelihood | None) -> _Member:
+_Predictive = _OfPosterior | _OfModel
+
+
+def _predictive(model: Any, likelihood: Likelihood | None) -> _Predictive:
+    if likelihood is not None:
+        likelihood = likelihoods.as_likelihood(likelihood)
     if isinstance(model, Posterior):
-        return _Member(model.apply, likelihood or model.likelihood)
+        return _OfPosterior(model if likelihood is None else model.replace(likelihood=likelihood))
     if not callable(model):
         raise TypeError(f"predict needs a Posterior or a function (params, x), got {model!r}")
-    return _Member(model, likelihood or _CATEGORICAL)
+    return _OfModel(model, _CATEGORICAL if likelihood is None else likelihood)
 
 
-@partial(jax.jit, static_argnames=("one",))
-def _add(total: Any, positions: PyTree, weight: Any, x: Any, one: Callable) -> Any:
+@jax.jit
+def _add(total: Any, positions: PyTree, weight: Any, x: Any, predictive: _Predictive) -> Any:
     def body(total: Any, item: tuple) -> tuple[Any, None]:
         position, w = item
-        return jax.tree.map(lambda t, v: t + w * v, total, one(position, x)), None
+        return jax.tree.map(lambda t, v: t + w * v, total, predictive(position, x)), None
 
     return lax.scan(body, total, (positions, weight))[0]
 
 
-@partial(jax.jit, static_argnames=("one",))
-def _members(positions: PyTree, x: Any, one: Callable) -> Any:
-    return lax.map(lambda position: one(position, x), positions)
+@jax.jit
+def _members(positions: PyTree, x: Any, predictive: _Predictive) -> Any:
+    return lax.map(lambda position: predictive(position, x), positions)
 
 
 def predict(
@@ -120,12 +140,22 @@ def predict(
       likelihood: with ``apply``, what its outputs mean.
       weighted: average with the time weights; without them the ensemble is that of equal draws.
       members: return the predictive of every draw, (draw, point, ...), instead of the average.
+
+    Returns:
+      Class probabilities (point, class), the mixture of the draws' normals, or what each draw
+      predicts.
     """
+    if not isinstance(draws, Draws):
+        raise TypeError(
+            "predict takes the draws first, then the model and x: predict(draws, posterior, x); "
+            f"got {type(draws).__name__} in the place of the draws"
+        )
     rows, weight = _kept(draws, weighted)
-    one = _member(model, likelihood)
-    x = jax.tree.map(jnp.asarray, x)
+    predictive = _predictive(model, likelihood)
+    x = jax.tree.map(jnp.asarray, as_inputs(x))
     first = jax.tree.map(lambda leaf: leaf[0], _positions(draws, rows[:1]))
-    shape = jax.eval_shape(one, first, x)
+    with applying(first, x, predictive.example):
+        shape = jax.eval_shape(predictive, first, x)
     size = draws.chains * lazy.draws_per_block(draws.position)
     in_memory = all(isinstance(leaf, np.ndarray) for leaf in jax.tree.leaves(draws.position))
     # on disk the chains of one draw lie together
@@ -133,15 +163,15 @@ def predict(
     pieces = [order[piece] for piece in lazy.draw_slices(len(rows), size)]
     if members or isinstance(shape, Normal):
         parts = [
-            jax.tree.map(np.asarray, _members(_positions(draws, rows[piece]), x, one))
+            jax.tree.map(np.asarray, _members(_positions(draws, rows[piece]), x, predictive))
             for piece in pieces
         ]
         back = np.argsort(order)
-        found = jax.tree.map(lambda *leaves: np.concatenate(leaves)[back], *parts)
-        return NormalMixture(found.mean, found.sd, weight) if isinstance(shape, Normal) else found
+        each = jax.tree.map(lambda *leaves: np.concatenate(leaves)[back], *parts)
+        return NormalMixture(each.mean, each.sd, weight) if isinstance(shape, Normal) else each
     total = jax.tree.map(
         lambda leaf: jnp.zeros(leaf.shape, jnp.result_type(leaf.dtype, weight.dtype)), shape
     )
     for piece in pieces:
-        total = _add(total, _positions(draws, rows[piece]), weight[piece], x, one)
+        total = _add(total, _positions(draws, rows[piece]), weight[piece], x, predictive)
     return jax.tree.map(np.asarray, total)

@@ -9,23 +9,30 @@
 
 The position before the update carries the weight ``sampler.weight(state)`` after it, which for
 all but a few samplers is ``state.clock.dt``.
+
+A sampler is a value: its numbers are the leaves of a pytree, so another step does not compile
+again and ``jax.vmap(sundman.sgld)(steps)`` is a sampler with a step for each chain.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, NamedTuple, cast
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 import optax
 from jax import Array
 
 from sundman import check, native
 from sundman.clocks import Clock, ClockState
-from sundman.integrators import FusedMove, Integrator
+from sundman.integrators import Integrator
+from sundman.integrators.base import apply
 from sundman.noise import Stream, fold, key_words, purposes
-from sundman.split import joined
+from sundman.split import dense
+from sundman.value import Number, Value, same
 
 PyTree = Any
 
@@ -39,21 +46,51 @@ class SamplerState(NamedTuple):
 
 
 class Sampler(optax.GradientTransformationExtraArgs):
-    """An optax transformation that also remembers the integrator and clock it was made of."""
+    """An integrator times a clock; made by :func:`compose` and the recipes.
+
+    Attributes:
+      integrator: how a step moves the position.
+      clock: how long a step is.
+      key: the noise key that ``init`` takes if it is given none, see :meth:`with_key`.
+      rows: N, if gradients are those of the mean loss, see :meth:`on_mean_loss`.
+    """
 
     integrator: Integrator
     clock: Clock
+    key: Array | None
+    rows: Number | None
 
-    def __new__(cls, init: Callable, update: Callable, integrator: Integrator, clock: Clock):
-        """Pair ``init`` and ``update`` as optax does, and keep the two factors beside them."""
-        self = super().__new__(cls, init, update)
-        self.integrator = integrator
-        self.clock = clock
+    def __new__(
+        cls, integrator: Integrator, clock: Clock, key: Any = None, rows: Number | None = None
+    ) -> Sampler:
+        """Pair ``init`` and ``update`` as optax does, and keep what they are made of."""
+        parts = (integrator, clock, key, rows)
+        self = super().__new__(cls, partial(_init, *parts), partial(_update, *parts))
+        self.integrator, self.clock, self.key, self.rows = parts
         return self
 
-    def __reduce__(self) -> tuple[Callable, tuple[Integrator, Clock]]:
+    def __reduce__(self) -> tuple[type, tuple[Any, ...]]:
         """Pickled as the product it is."""
-        return compose, (self.integrator, self.clock)
+        return Sampler, (self.integrator, self.clock, self.key, self.rows)
+
+    def __eq__(self, other: object) -> bool:
+        """Whether both are the same product, with equal numbers."""
+        if not isinstance(other, Sampler):
+            return NotImplemented
+        ours, theirs = (
+            jax.tree.flatten((s.integrator, s.clock, s.key, s.rows)) for s in (self, other)
+        )
+        return ours[1] == theirs[1] and all(map(same, ours[0], theirs[0]))
+
+    def __hash__(self) -> int:
+        """Equal samplers have equal hashes."""
+        return hash((self.integrator, self.clock))
+
+    def __repr__(self) -> str:
+        """How to make it."""
+        text = f"sundman.compose({self.integrator!r}, {self.clock!r})"
+        text += "" if self.rows is None else f".on_mean_loss({self.rows!r})"
+        return text if self.key is None else f"{text}.with_key(...)"
 
     @property
     def settings(self) -> dict[str, Any]:
@@ -61,9 +98,70 @@ class Sampler(optax.GradientTransformationExtraArgs):
         return {**self.integrator.settings, **self.clock.settings}
 
     @property
-    def temperature(self) -> Any:
+    def temperature(self) -> Number:
         """The temperature T of the law this sampler draws from, exp(-U/T)."""
-        return self.integrator.settings["temperature"]
+        return self.integrator.T
+
+    @property
+    def kinetic(self) -> bool:
+        """Whether there is a momentum."""
+        return self.integrator.kinetic
+
+    @property
+    def adaptive(self) -> bool:
+        """Whether the step follows the gradient."""
+        return self.clock.adaptive
+
+    @property
+    def biased(self) -> bool:
+        """Whether its law is wrong by design, however small the step."""
+        return self.integrator.biased or self.clock.biased
+
+    @property
+    def weak_order(self) -> int | None:
+        """Order of the bias in a constant step; None if it is biased by design."""
+        return None if self.biased else self.integrator.weak_order
+
+    @property
+    def references(self) -> tuple[str, ...]:
+        """What to cite: keys of ``references.bib``, or BibTeX entries."""
+        return (*self.clock.references, *self.integrator.references)
+
+    @property
+    def stacked(self) -> int | None:
+        """How many chains have settings of their own here; None if all share one."""
+        sizes = {np.shape(leaf)[0] for leaf in _numbers((self.integrator, self.clock))}
+        return max(sizes) if sizes else None
+
+    def of_chain(self, chain: int) -> Sampler:
+        """The sampler of one chain, of a stacked one."""
+        return jax.tree.map(lambda leaf: leaf[chain], self) if self.stacked else self
+
+    def with_temperature(self, temperature: Number | None) -> Sampler:
+        """The same sampler at another temperature."""
+        integrator = self.integrator.with_temperature(temperature)
+        return Sampler(integrator, self.clock, self.key, self.rows)
+
+    def with_key(self, key: Array) -> Sampler:
+        """The sampler whose ``init(params)`` needs no key, as in ``optax.chain``: for one chain."""
+        return Sampler(self.integrator, self.clock, _noise_key(key), self.rows)
+
+    def in_time(self, size: int) -> Sampler:
+        """The sampler with a learning rate turned into physical time, for U of ``size`` rows."""
+        clock = self.clock.in_time(size, kinetic=self.kinetic)
+        return Sampler(self.integrator, clock, self.key, self.rows)
+
+    def on_mean_loss(self, size: int) -> Sampler:
+        """The sampler for the gradient of the mean loss U/N, as training loops have it.
+
+        The loss is the mean over the batch minus log p(theta) / N. A step that is a
+        :class:`sundman.LearningRate` becomes a time, one in physical time stays as it is.
+
+        Args:
+          size: N, how many rows there are in all.
+        """
+        check.count("size", size, least=1)
+        return Sampler(self.integrator, self.in_time(size).clock, self.key, float(size))
 
     def step(
         self, grads: PyTree, state: SamplerState, params: PyTree, value: Array | None = None
@@ -73,25 +171,40 @@ class Sampler(optax.GradientTransformationExtraArgs):
         Inside :func:`sundman.native.using` by the native kernels, in one pass; ``grads`` may then
         come in two parts (:mod:`sundman.split`).
         """
-        move = self.integrator.move
-        if native.active() and isinstance(move, FusedMove):
-            seen = grads if self.clock.splits else joined(grads)
-            dt, clock = self.clock.tick(state.clock, seen, params)
-            stream = Stream(state.key, state.clock.step)
-            moved, motion = move.advance(stream, grads, state.motion, params, dt)
-            return moved, SamplerState(state.key, clock, motion)
-        update = cast(Callable[..., Any], self.update)
-        updates, after = update(joined(grads), state, params, value=value)
-        return optax.apply_updates(params, updates), after
+        updates, state = _move(self.integrator, self.clock, grads, state, params, value)
+        return apply(params, updates), state
 
     def weight(self, state: SamplerState) -> Array:
         """The weight of the position that was left by the step to ``state``."""
-        weigh = self.integrator.weigh
-        return state.clock.dt if weigh is None else state.clock.dt * weigh(state.motion)
+        if not self.integrator.has_weights:
+            return state.clock.dt
+        return state.clock.dt * self.integrator.weigh(state.motion)
 
-    def at(self, temperature: Any) -> Sampler:
-        """The same sampler at another temperature."""
-        return compose(self.integrator.at(temperature), self.clock)
+
+def _flatten(sampler: Sampler) -> tuple[tuple[Any, ...], None]:
+    return (sampler.integrator, sampler.clock, sampler.key, sampler.rows), None
+
+
+def _flatten_with_keys(sampler: Sampler) -> tuple[tuple[tuple[Any, Any], ...], None]:
+    names = ("integrator", "clock", "key", "rows")
+    return tuple(zip(map(jax.tree_util.GetAttrKey, names), _flatten(sampler)[0], strict=True)), None
+
+
+jax.tree_util.register_pytree_with_keys(
+    Sampler, _flatten_with_keys, lambda _, parts: Sampler(*parts), _flatten
+)
+
+
+def _numbers(value: Any) -> Iterator[Any]:
+    """The arrays among the numbers of a value: there are none unless it is stacked."""
+    if isinstance(value, (tuple, list)):
+        for each in value:
+            yield from _numbers(each)
+    elif isinstance(value, Value):
+        for name in value.single_numbers():
+            yield from _numbers(getattr(value, name))
+    elif np.ndim(value) > 0:
+        yield value
 
 
 def _noise_key(key: Array) -> Array:
@@ -99,46 +212,124 @@ def _noise_key(key: Array) -> Array:
     return fold(key_words(key), 0, purposes.SAMPLER)
 
 
+def _init(
+    integrator: Integrator,
+    clock: Clock,
+    own_key: Array | None,
+    rows: Number | None,
+    params: PyTree,
+    key: Array | None = None,
+) -> SamplerState:
+    """The state before the first step."""
+    del rows
+    check.params(params)
+    if key is None and own_key is None:
+        raise TypeError(
+            "init needs a key for the noise, one for each chain: sampler.init(params, key); inside "
+            "optax.chain, which gives none, use sampler.with_key(key)"
+        )
+    if clock.in_learning_rates:
+        raise TypeError(
+            f"the step of {clock!r} is a learning rate on the mean loss, and the number of rows is "
+            "not known here: use sampler.on_mean_loss(N), or a step in physical time"
+        )
+    params = jax.tree.map(jnp.asarray, params)
+    words = own_key if key is None else _noise_key(key)
+    assert words is not None
+    return SamplerState(words, clock.init(params), integrator.init(params))
+
+
+def _update(
+    integrator: Integrator,
+    clock: Clock,
+    own_key: Array | None,
+    rows: Number | None,
+    grads: PyTree,
+    state: SamplerState,
+    params: PyTree | None = None,
+    *,
+    key: Array | None = None,
+    value: Array | None = None,
+    **extra: Any,
+) -> tuple[PyTree, SamplerState]:
+    """What to add to the parameters, and the state after the step."""
+    del extra, own_key
+    if params is None:
+        raise TypeError("update needs the position: update(grads, state, params)")
+    check.same_structure(grads, params)
+    if rows is not None:
+        grads = jax.tree.map(lambda leaf: (leaf * rows).astype(leaf.dtype), grads)
+        value = None if value is None else value * rows
+    now = state if key is None else state._replace(key=_noise_key(key))
+    with native.using(False):
+        updates, after = _move(integrator, clock, grads, now, params, value)
+    return updates, after._replace(key=state.key)
+
+
+def _move(
+    integrator: Integrator,
+    clock: Clock,
+    grads: PyTree,
+    state: SamplerState,
+    params: PyTree,
+    value: Array | None,
+) -> tuple[PyTree, SamplerState]:
+    """One step: the clock says how long it is, the integrator moves over that time."""
+    dt, after = clock.tick(
+        state.clock, grads if clock.takes_split_gradients else dense(grads), params
+    )
+    stream = Stream(state.key, state.clock.step)
+    needed = {}
+    if integrator.needs_value:
+        if value is None:
+            raise TypeError(
+                f"{integrator.settings['integrator']} needs the potential, too: "
+                "update(grads, state, params, value=U(params))"
+            )
+        needed["value"] = value
+    if not integrator.takes_split_gradients:
+        grads = dense(grads)
+    updates, motion = integrator.move(stream, grads, state.motion, params, dt, **needed)
+    return updates, SamplerState(state.key, after, motion)
+
+
 def compose(integrator: Integrator, clock: Clock) -> Sampler:
     """The sampler that moves by ``integrator`` over the times told by ``clock``."""
+    for name, given, wanted, example in (
+        ("integrator", integrator, Integrator, "integrators.baoab()"),
+        ("clock", clock, Clock, "clocks.constant(1e-3)"),
+    ):
+        if isinstance(given, wanted):
+            continue
+        if isinstance(given, type) or (callable(given) and not isinstance(given, Value)):
+            raise TypeError(f"{name} is not called: write {name}s.{_called(given)}(...), with ()")
+        swapped = isinstance(integrator, Clock) and isinstance(clock, Integrator)
+        raise TypeError(
+            "compose takes the integrator first, then the clock: they are swapped"
+            if swapped
+            else f"{name} must be one of sundman.{name}s, such as {example}; got {given!r}"
+        )
     if integrator.stages is not None and integrator.stages != clock.stages:
         raise ValueError(
             f"the integrator explores in {integrator.stages}, the clock has "
             f"{clock.stages or 'no stages'}: draws would be taken while it explores; give both the "
             "same cycle and explore, as sundman.cyclical_sgld does"
         )
+    return Sampler(integrator, clock)
 
-    def init(params: PyTree, key: Array | None = None) -> SamplerState:
-        check.params(params)
-        params = jax.tree.map(jnp.asarray, params)
-        words = _noise_key(jax.random.key(0) if key is None else key)
-        return SamplerState(words, clock.init(params), integrator.init(params))
 
-    def update(
-        grads: PyTree,
-        state: SamplerState,
-        params: PyTree | None = None,
-        *,
-        key: Array | None = None,
-        value: Array | None = None,
-        **extra: Any,
-    ) -> tuple[PyTree, SamplerState]:
-        del extra
-        if params is None:
-            raise TypeError("update needs the position: update(grads, state, params)")
-        check.same_structure(grads, params)
-        words = state.key if key is None else _noise_key(key)
-        dt, after = clock.tick(state.clock, grads, params)
-        stream = Stream(words, state.clock.step)
-        needed = {}
-        if integrator.needs_value:
-            if value is None:
-                raise TypeError(
-                    f"{integrator.settings['integrator']} needs the potential, too: "
-                    "update(grads, state, params, value=U(params))"
-                )
-            needed["value"] = value
-        updates, motion = integrator.move(stream, grads, state.motion, params, dt, **needed)
-        return updates, SamplerState(state.key, after, motion)
+def _called(given: Callable[..., Any]) -> str:
+    from sundman.value import public_name
 
-    return Sampler(init, update, integrator, clock)
+    return public_name(given) if isinstance(given, type) else given.__name__
+
+
+def check_stacked(sampler: Sampler) -> None:
+    """Raise if the settings of a chain are not what they may be: they were traced when made."""
+    rows = jax.tree.map(np.asarray, (sampler.integrator, sampler.clock))
+    for chain in range(sampler.stacked or 0):
+        try:
+            for value in jax.tree.map(lambda leaf: leaf[chain], rows):
+                value.replace()
+        except (TypeError, ValueError) as error:
+            raise type(error)(f"chain {chain} of the stacked sampler: {error}") from None

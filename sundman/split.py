@@ -34,19 +34,19 @@ class Split:
         """The sums of G^2, G theta and theta^2."""
         return native.products(self.theta, self.grad, self.precision)
 
-    def whole(self) -> Array:
+    def dense(self) -> Array:
         """G."""
         return self.grad + self.precision * self.theta
 
 
-def in_two(grad: Array | Split) -> tuple[Array, Array | float]:
-    """grad and precision."""
+def grad_and_precision(grad: Array | Split) -> tuple[Array, Array | float]:
+    """The two parts; the second of a plain array is 0."""
     return (grad.grad, grad.precision) if isinstance(grad, Split) else (grad, 0.0)
 
 
-def joined(grads: PyTree) -> PyTree:
+def dense(grads: PyTree) -> PyTree:
     """The gradient as plain arrays."""
-    return jax.tree.map(lambda g: g.whole() if isinstance(g, Split) else g, grads)
+    return jax.tree.map(lambda g: g.dense() if isinstance(g, Split) else g, grads)
 
 
 def squared_norm(grad: Array | Split, dtype: Any) -> Array:

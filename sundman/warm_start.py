@@ -30,26 +30,34 @@ def map_estimate(
     batch_size: int | None = None,
     optimizer: optax.GradientTransformation | None = None,
 ) -> PyTree:
-    """The position an optimizer reaches from ``params`` on U/N, Adam at 1e-3 if none is given.
+    """The position an optimizer reaches from ``params`` on U/N.
 
-    Returns a position to hand to :func:`sundman.sample` as ``init``.
+    Args:
+      posterior: with its data in memory.
+      params: where to begin: parameters, or a position with hyper-parameters.
+      key: for the minibatches.
+      steps: of the optimizer.
+      batch_size: rows a step; None takes all of them.
+      optimizer: any of optax; Adam at 1e-3 if None.
+
+    Returns:
+      A position to hand to :func:`sundman.sample` as ``init``.
     """
     check.count("steps", steps, least=1)
-    gradient = minibatch(posterior, batch_size)
-    if not isinstance(gradient, Minibatch):
+    estimator = minibatch(posterior, batch_size)
+    if not isinstance(estimator, Minibatch):
         raise ValueError("map_estimate needs in-memory data, not host batches")
     optimizer = optimizer or optax.adam(1e-3)
-    position = posterior.position(params)
     words = key_words(key)
 
     @jax.jit
-    def run(position: PyTree, data: Any) -> PyTree:
+    def run(position: PyTree, estimator: Minibatch) -> PyTree:
         def place(params: PyTree) -> PyTree:
             return position._replace(params=params) if isinstance(position, Position) else params
 
         def body(carry: tuple, n: Array) -> tuple[tuple, None]:
             params, state = carry
-            _, grads = gradient(Stream(words, n), place(params), data)
+            _, grads = estimator(Stream(words, n), place(params))
             grads = jax.tree.map(lambda g: g / posterior.size, model_params(grads))
             updates, state = optimizer.update(grads, state, params)
             return (optax.apply_updates(params, updates), state), None
@@ -58,4 +66,4 @@ def map_estimate(
         numbers = jnp.arange(steps, dtype=jnp.uint32)
         return place(lax.scan(body, (first, optimizer.init(first)), numbers)[0][0])
 
-    return run(position, gradient.data)
+    return run(posterior.position(params), estimator)

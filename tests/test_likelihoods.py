@@ -92,7 +92,8 @@ def test_gaussian_of_learned_noise():
         log_prob(likelihood, OUT, REAL, hyper), stats.norm(OUT, 0.8).logpdf(REAL), rtol=1e-10
     )
     wanted = stats.norm(-2.0, 0.5).logpdf(np.log(0.8))
-    assert likelihood.log_hyper(hyper) == pytest.approx(wanted, rel=1e-10)
+    with jax.enable_x64(True):
+        assert likelihood.log_hyper(hyper) == pytest.approx(wanted, rel=1e-10)
     np.testing.assert_allclose(likelihood.predict(OUT, hyper).sd, np.full(6, 0.8), rtol=1e-6)
 
 
@@ -166,3 +167,65 @@ def test_noise_must_be_positive(noise):
         likelihoods.gaussian(noise)
     with pytest.raises(ValueError, match="log_noise_prior"):
         likelihoods.gaussian(log_noise_prior=(0.0, noise))
+
+
+@pytest.mark.parametrize("noise", ["0.1", True, [0.1]])
+def test_noise_must_be_a_number(noise):
+    with pytest.raises(TypeError, match="noise must be"):
+        likelihoods.gaussian(noise)
+    with pytest.raises(TypeError, match="log_noise_prior"):
+        likelihoods.gaussian(log_noise_prior=(0.0, noise))
+    with pytest.raises(TypeError, match="log_noise_prior must be a pair"):
+        likelihoods.gaussian(log_noise_prior=1.0)
+
+
+@pytest.mark.parametrize("name", ["categorical", "gaussian", "heteroscedastic_gaussian"])
+def test_a_likelihood_that_is_not_called_is_named(name):
+    uncalled = getattr(likelihoods, name)
+    with pytest.raises(TypeError, match=f"likelihoods.{name} is not called: write .*{name}\\(\\)"):
+        sundman.Posterior(lambda w, x: x @ w, likelihood=uncalled, data=(LOGITS, REAL))
+
+
+def test_likelihoods_are_values():
+    assert likelihoods.gaussian(0.5) == likelihoods.gaussian(np.float32(0.5))
+    assert likelihoods.gaussian(0.1) != likelihoods.gaussian(0.2)
+    assert likelihoods.gaussian() != likelihoods.gaussian(0.2)
+    assert hash(likelihoods.gaussian(0.1)) == hash(likelihoods.gaussian(0.1))
+    assert repr(likelihoods.gaussian(0.1)) == "likelihoods.gaussian(0.1)"
+    assert likelihoods.gaussian(0.1).name == "gaussian"
+    assert likelihoods.heteroscedastic_gaussian().name == "heteroscedastic_gaussian"
+    assert likelihoods.gaussian(0.1).replace(noise=0.3) == likelihoods.gaussian(0.3)
+    with pytest.raises(ValueError, match="noise"):
+        likelihoods.gaussian(0.1).replace(noise=-1.0)
+
+
+def test_another_noise_level_is_the_same_program():
+    traced = []
+
+    @jax.jit
+    def total(likelihood):
+        traced.append(likelihood)
+        return jnp.sum(likelihood.log_prob(jnp.asarray(OUT), jnp.asarray(REAL), None))
+
+    for noise in (0.3, 0.4):
+        wanted = stats.norm(OUT, noise).logpdf(REAL).sum()
+        assert total(likelihoods.gaussian(noise)) == pytest.approx(wanted, rel=1e-5)
+    assert len(traced) == 1
+    several = jax.vmap(lambda noise: total(likelihoods.gaussian(noise)))(jnp.array([0.3, 0.4]))
+    np.testing.assert_allclose(several, [total(likelihoods.gaussian(s)) for s in (0.3, 0.4)], 1e-5)
+
+
+def test_a_likelihood_of_ones_own():
+    class Cauchy(likelihoods.Likelihood):
+        width: float = 1.0
+
+        def log_prob(self, outputs, y, hyper):
+            return -jnp.log1p(jnp.square((outputs - y) / self.width))
+
+    posterior = sundman.Posterior(
+        lambda w, x: x @ w, likelihood=Cauchy(2.0), data=(LOGITS, REAL)
+    )
+    position = posterior.position(jnp.ones(3, jnp.float32))
+    wanted = -np.log1p(np.square((LOGITS.sum(axis=1) - REAL) / 2)).sum()
+    assert posterior.log_likelihood(position) == pytest.approx(wanted, rel=1e-5)
+    assert posterior.likelihood.name == "cauchy"

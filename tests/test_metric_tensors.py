@@ -7,8 +7,10 @@ import pytest
 from jax.flatten_util import ravel_pytree
 
 import sundman
-from sundman import metric_tensors
+from sundman import check, curvature, metric_tensors
+from sundman.metric_tensors import Metric
 from sundman.noise import Stream
+from sundman.value import Number, Value
 
 STREAM = Stream(jnp.array([1, 2], jnp.uint32), jnp.uint32(0))
 POSITION = jnp.array([0.4, -0.9, 0.2])
@@ -41,6 +43,33 @@ def fisher_matrix(x):
     return jnp.diag(1.5 * (each**2).sum(axis=0) + 0.1)
 
 
+def sheared(x):
+    return jnp.array([[1.0 + x[0] ** 2, x[1], 0.0], [0.0, jnp.exp(x[2]), x[0]], [0.2, 0.0, 1.0]])
+
+
+class Radial(Metric):
+    """G = (1 + strength |theta|^2) I: a metric of a user's, with nothing but its root."""
+
+    strength: Number = 1.0
+    is_diagonal = True
+
+    def __post_init__(self):
+        self.settle(strength=check.not_negative)
+
+    def root_times(self, position, v):
+        return v / jnp.sqrt(1.0 + self.strength * jnp.sum(position**2))
+
+
+class Sheared(Metric):
+    """A root that is not symmetric."""
+
+    def root_times(self, position, v):
+        return sheared(position) @ v
+
+    def transpose_times(self, position, v):
+        return sheared(position).T @ v
+
+
 CASES = {
     "diagonal": (metric_tensors.diagonal(information), lambda x: jnp.diag(information(x))),
     "slope given": (
@@ -57,6 +86,14 @@ CASES = {
         fisher_matrix,
     ),
     "monge": (metric_tensors.monge(potential, 0.7), monge_matrix),
+    "monge, trace given": (
+        metric_tensors.monge(
+            potential, 0.7, curvature=lambda stream, x: jnp.diag(jax.hessian(potential)(x))
+        ),
+        monge_matrix,
+    ),
+    "of a user's": (Radial(0.3), lambda x: (1.0 + 0.3 * jnp.sum(x**2)) * jnp.eye(3)),
+    "not symmetric": (Sheared(), lambda x: jnp.linalg.inv(sheared(x) @ sheared(x).T)),
 }
 
 
@@ -92,10 +129,10 @@ def test_root_and_divergences_are_those_of_the_matrix(name):
 def test_probed_divergence_is_unbiased():
     metric, exact = metric_tensors.diagonal(information, slope="probed"), CASES["diagonal"][0]
     streams = jax.vmap(lambda step: Stream(STREAM.key, step))(jnp.arange(4000, dtype=jnp.uint32))
-    found = np.asarray(jax.vmap(metric.divergence, (0, None))(streams, POSITION))
-    error = found.std(axis=0) / np.sqrt(4000)
+    estimates = np.asarray(jax.vmap(metric.divergence, (0, None))(streams, POSITION))
+    error = estimates.std(axis=0) / np.sqrt(4000)
     truth = exact.divergence(STREAM, POSITION)
-    np.testing.assert_array_less(np.abs(found.mean(axis=0) - truth), 5 * error + 1e-6)
+    np.testing.assert_array_less(np.abs(estimates.mean(axis=0) - truth), 5 * error + 1e-6)
 
 
 def test_monge_on_a_tree_is_monge_on_its_ravelled_vector():
@@ -111,16 +148,117 @@ def test_monge_on_a_tree_is_monge_on_its_ravelled_vector():
         np.testing.assert_allclose(ravel_pytree(one)[0], other, rtol=1e-5)
 
 
-def test_posterior_fisher_is_fisher_of_its_rows():
+def linear(w, x):
+    return x @ w
+
+
+def line_posterior(noise=0.5):
     x = np.linspace(-1, 1, 8, dtype=np.float32)[:, None]
-    posterior = sundman.Posterior(
-        lambda w, x: x @ w, data=(x, x[:, 0]), likelihood=sundman.likelihoods.gaussian(0.5)
+    return sundman.Posterior(
+        linear, data=(x, x[:, 0]), likelihood=sundman.likelihoods.gaussian(noise)
     )
+
+
+def test_posterior_fisher_is_fisher_of_its_rows():
+    posterior = line_posterior()
+    x = np.asarray(posterior.data.x)
     metric = metric_tensors.posterior_fisher(posterior, prior_precision=2.0, rows=4)
     w = jnp.array([0.3])
     slopes = (x[:4, 0] - x[:4, 0] * 0.3) * x[:4, 0] / 0.25
     truth = 1.0 / (2.0 * np.sum(slopes**2) + 2.0)
     assert metric.inverse_times(w, jnp.ones(1))[0] == pytest.approx(truth, rel=1e-5)
+
+
+def test_posterior_fisher_has_the_data_as_leaves():
+    """Not as constants of the program: other data of the same shape do not compile again."""
+    metric = metric_tensors.posterior_fisher(line_posterior(), prior_precision=2.0, rows=4)
+    sizes = {np.size(leaf) for leaf in jax.tree.leaves(metric)}
+    assert 8 in sizes
+    jitted = jax.jit(lambda metric, w: metric.inverse_times(w, jnp.ones(1)))
+    w = jnp.array([0.3])
+    for each in (metric, metric.replace(posterior=line_posterior(0.25))):
+        np.testing.assert_allclose(jitted(each, w), each.inverse_times(w, jnp.ones(1)), rtol=1e-5)
+    assert jitted._cache_size() == 1
+
+
+class Steep(Value):
+    """A potential whose number is a leaf."""
+
+    scale: Number
+
+    def __call__(self, x):
+        return self.scale * potential(x)
+
+
+MAKERS = {
+    "diagonal": lambda: metric_tensors.diagonal(information, slope="probed", probes=2),
+    "dense": lambda: metric_tensors.dense(matrix),
+    "fisher": lambda: metric_tensors.fisher(log_likelihood, ROWS, prior_precision=0.1, scale=1.5),
+    "posterior_fisher": lambda: metric_tensors.posterior_fisher(
+        line_posterior(), prior_precision=0.1
+    ),
+    "monge": lambda: metric_tensors.monge(
+        Steep(2.0), 0.7, curvature=curvature.probed(Steep(2.0), 2)
+    ),
+    "radial": lambda: Radial(0.3),
+}
+
+
+@pytest.mark.parametrize("name", MAKERS)
+def test_metrics_made_alike_are_equal(name):
+    one, other = MAKERS[name](), MAKERS[name]()
+    assert one == other
+    assert hash(one) == hash(other)
+    assert one.name == name
+    leaves, structure = jax.tree.flatten(one)
+    assert jax.tree.unflatten(structure, leaves) == one
+    assert structure == jax.tree.structure(other)
+
+
+def test_other_metrics_differ():
+    assert Radial(0.3) != Radial(0.4)
+    assert metric_tensors.diagonal(information) != metric_tensors.diagonal(matrix)
+    assert metric_tensors.diagonal(information) != metric_tensors.diagonal(
+        information, slope="probed"
+    )
+    assert metric_tensors.monge(potential) != metric_tensors.monge(potential, 0.5)
+    one = metric_tensors.fisher(log_likelihood, ROWS, prior_precision=0.1)
+    assert one != metric_tensors.fisher(log_likelihood, ROWS[::-1], prior_precision=0.1)
+
+
+def test_repr_names_functions_and_shows_numbers():
+    assert repr(metric_tensors.monge(potential, 0.7)) == "metric_tensors.monge(potential, 0.7)"
+    assert repr(metric_tensors.dense(matrix)) == "metric_tensors.dense(matrix)"
+
+
+@pytest.mark.parametrize(
+    ("make", "numbers"),
+    [
+        (Radial, [0.2, 0.9]),
+        (lambda alpha: metric_tensors.monge(potential, alpha), [0.2, 0.9]),
+        (lambda scale: metric_tensors.monge(Steep(scale), 0.5), [0.2, 0.9]),
+        (
+            lambda precision: metric_tensors.fisher(
+                log_likelihood, ROWS, prior_precision=precision
+            ),
+            [0.1, 2.0],
+        ),
+    ],
+)
+def test_numbers_of_a_metric_are_leaves(make, numbers):
+    """``vmap`` over a number is one metric at a time; another number compiles nothing."""
+    everything = jax.jit(
+        lambda metric: (
+            metric.root_times(POSITION, POSITION),
+            metric.divergence(STREAM, POSITION),
+            metric.root_divergence(STREAM, POSITION),
+        )
+    )
+    mapped = jax.vmap(lambda number: everything(make(number)))(jnp.array(numbers))
+    for row, number in enumerate(numbers):
+        for many, one in zip(mapped, everything(make(number)), strict=True):
+            np.testing.assert_allclose(many[row], one, rtol=1e-5, atol=1e-6)
+    assert everything._cache_size() <= 2  # one for the tracers of vmap, one for floats
 
 
 @pytest.mark.parametrize(
@@ -169,6 +307,14 @@ def test_a_metric_that_is_none_is_refused_at_the_first_position(metric, position
         ),
         (lambda: sundman.integrators.sgrld(information), TypeError, "sundman.metric_tensors"),
         (lambda: sundman.integrators.sgrhmc("fisher"), TypeError, "metric='fisher'"),
+        (
+            lambda: sundman.integrators.sgrld(metric_tensors.monge),
+            TypeError,
+            r"metric=monge\(...\)",
+        ),
+        (lambda: metric_tensors.monge(potential, curvature=1.0), TypeError, "curvature=1.0"),
+        (lambda: metric_tensors.monge("U"), TypeError, "potential='U'"),
+        (lambda: Radial(-1.0), ValueError, "strength=-1.0"),
     ],
 )
 def test_bad_input_is_named(make, error, message):

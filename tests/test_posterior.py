@@ -111,10 +111,10 @@ def test_a_short_batch_counts_its_real_rows_only():
 
 def test_learning_rates():
     posterior = regression()
-    assert posterior.step(0.3) == pytest.approx(0.3 / N)
-    assert posterior.learning_rate(posterior.step(0.3)) == pytest.approx(0.3)
+    assert posterior.time_step(0.3) == pytest.approx(0.3 / N)
+    assert posterior.learning_rate(posterior.time_step(0.3)) == pytest.approx(0.3)
     with pytest.raises(ValueError, match="h must be greater than 0"):
-        posterior.step(0.0)
+        posterior.time_step(0.0)
 
 
 def test_position_gains_hyper_parameters():

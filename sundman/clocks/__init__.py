@@ -1,11 +1,15 @@
 """Clocks: constant, scheduled, decreasing, cyclical, and the adaptive Sundman clock."""
 
 from sundman.clocks import monitors
-from sundman.clocks.adaptive import SundmanSettings, scale_free, sundman
+from sundman.clocks._fixed import Constant as constant
+from sundman.clocks._fixed import Cyclical as cyclical
+from sundman.clocks._fixed import Polynomial as polynomial
+from sundman.clocks._fixed import Schedule as schedule
+from sundman.clocks._product import Times as times
+from sundman.clocks._psi import psi
+from sundman.clocks._sundman import Sundman as sundman
+from sundman.clocks._sundman import SundmanSettings, scale_free
 from sundman.clocks.base import Clock, ClockState, Stages
-from sundman.clocks.fixed import constant, cyclical, polynomial, schedule
-from sundman.clocks.product import times
-from sundman.clocks.psi import psi
 
 __all__ = [
     "Clock",

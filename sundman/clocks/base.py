@@ -7,14 +7,18 @@ precision a plain sum stands still after some 1e7 steps.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import jax
 import jax.numpy as jnp
 from jax import Array
 
+from sundman import check
+from sundman.units import LearningRate
+from sundman.value import Number, Value, public_name, settings_of
+
 PyTree = Any
+Step = Number | LearningRate
 
 
 class ClockState(NamedTuple):
@@ -38,19 +42,74 @@ class Stages(NamedTuple):
     explore: int
 
 
-class Clock(NamedTuple):
-    """``init(params) -> ClockState``; ``tick(state, grads, params) -> (dt, ClockState)``.
+class Clock(Value):
+    """A clock: a value with ``init`` and ``tick``.
 
-    ``dt`` is a scalar, or for a blockwise clock a pytree with one scalar per leaf of the
-    parameters; ``state.dt`` is always a scalar. ``splits`` says that ``tick`` takes gradients in
-    two parts (:mod:`sundman.split`); ``stages``, if given, when draws are taken.
+    Attributes:
+      label: its name in tables.
+      adaptive: whether dt follows the gradient.
+      biased: whether averages weighted by dt stay biased as the step goes to zero.
+      references: keys of ``references.bib``, or BibTeX entries.
     """
 
-    init: Callable[[PyTree], ClockState]
-    tick: Callable[[ClockState, PyTree, PyTree], tuple[PyTree, ClockState]]
-    settings: Mapping[str, Any]
-    splits: bool = False
-    stages: Stages | None = None
+    label: ClassVar[str] = ""
+    adaptive: ClassVar[bool] = False
+    references: ClassVar[tuple[str, ...]] = ()
+
+    def init(self, params: PyTree) -> ClockState:
+        """The state before the first step."""
+        return start(params)
+
+    def tick(self, state: ClockState, grads: PyTree, params: PyTree) -> tuple[PyTree, ClockState]:
+        """dt of this step, and the state after it.
+
+        Args:
+          state: that of the clock.
+          grads: the gradient of U at ``params``, at full-data scale.
+          params: the position before the step.
+
+        Returns:
+          dt, a scalar, or of a blockwise clock a pytree with a scalar per leaf of ``params``;
+          and the next state, whose ``dt`` is always a scalar.
+        """
+        raise NotImplementedError
+
+    @property
+    def biased(self) -> bool:
+        """Whether weighted averages stay biased however small the step."""
+        return False
+
+    @property
+    def takes_split_gradients(self) -> bool:
+        """Whether ``tick`` takes gradients in two parts (:mod:`sundman.split`)."""
+        return False
+
+    @property
+    def stages(self) -> Stages | None:
+        """When draws are taken, if not always."""
+        return None
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """Every setting by name."""
+        return {"clock": public_name(type(self)), **settings_of(self)}
+
+    @property
+    def in_learning_rates(self) -> bool:
+        """Whether the step is a learning rate on the mean loss, whose time is not known yet."""
+        return False
+
+    def in_time(self, size: int, *, kinetic: bool) -> Clock:
+        """The clock in physical time, where the mean loss is that of ``size`` rows."""
+        del size, kinetic
+        return self
+
+
+def step_size(**arguments: Any) -> None:
+    """A step must be a positive number, or a learning rate."""
+    for name, value in arguments.items():
+        if not isinstance(value, LearningRate):
+            check.positive(**{name: value})
 
 
 def time_dtype(params: PyTree) -> Any:
@@ -65,7 +124,7 @@ def start(params: PyTree, zeta: Array | None = None, memory: Any = None) -> Cloc
 
 
 def advance(
-    state: ClockState, dt: Array, zeta: Array | None = None, memory: Any = None
+    state: ClockState, dt: Number, zeta: Array | None = None, memory: Any = None
 ) -> ClockState:
     """Count one step of length ``dt``; ``lost`` carries what rounding took from ``time``."""
     dt = jnp.asarray(dt, state.time.dtype)

@@ -16,10 +16,12 @@ import jax
 import numpy as np
 
 from sundman import check
+from sundman.data.examples import as_examples
 
 PyTree = Any
 
 
+@jax.tree_util.register_static
 class HostBatches:
     """Minibatches (x, y) from an iterable: a torch DataLoader, a grain loader, a memmap reader.
 
@@ -46,9 +48,7 @@ class HostBatches:
         for batch in passes:
             if not isinstance(batch, (tuple, list)) or len(batch) != 2:
                 raise TypeError(f"each batch must be a pair (x, y), got {type(batch).__name__}")
-            x, y = (jax.tree.map(np.asarray, part) for part in batch)
-            check.examples(x, y)
-            yield x, y
+            yield as_examples(*batch)
 
     def peek(self) -> tuple[Any, Any]:
         """The first batch, to check shapes and labels."""

@@ -19,7 +19,6 @@ from sundman.experiments import network
 from sundman.experiments.measured import Measured, over_seeds
 from sundman.experiments.network import Chain
 from sundman.experiments.units import Numbers
-from sundman.gradients.parts import in_parts
 from sundman.noise import Stream
 from sundman.report.model import Outcome, Verdict
 from sundman.samplers import SamplerState
@@ -57,19 +56,19 @@ def stepping(sampler: sundman.Sampler, posterior: sundman.Posterior, batch: int)
     estimator = gradients.minibatch(posterior, batch)
     begin: Callable[..., Any] = sampler.init
 
-    def steps(position: PyTree, data: PyTree) -> PyTree:
+    def steps(position: PyTree, estimator: gradients.GradientEstimator) -> PyTree:
         def one(carry: tuple[PyTree, SamplerState], nothing: None) -> tuple[Any, None]:
             params, state = carry
             stream = Stream(state.key, state.clock.step)
-            _, _, grads, _ = in_parts(estimator, stream, params, data)
-            return sampler.step(grads, state, params), nothing
+            evaluation, _ = estimator.evaluate(stream, params)
+            return sampler.step(evaluation.grads, state, params), nothing
 
         with native.using(native_noise()):
             first = (position, begin(position, jax.random.key(1)))
             return jax.lax.scan(one, first, length=STEPS)[0][0]
 
     compiled = jax.jit(steps)
-    return lambda position: compiled(position, estimator.data)
+    return lambda position: compiled(position, estimator)
 
 
 def verdict(times: Numbers, width: int, scale: str) -> Verdict:

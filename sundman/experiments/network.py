@@ -78,7 +78,7 @@ def name_of(data: str | Path | None) -> str:
     return _DIGITS if str(data) == _DIGITS else "mnist"
 
 
-def prior_rules(prior: str, scales: Scales = ()) -> priors.Rules:
+def prior_rules(prior: str, scales: Scales = ()) -> priors.PriorLike:
     """The prior of kernels and biases; the horseshoe as in the code behind the paper's table."""
     if prior == "gaussian":
         return {"kernel": priors.gaussian(1.41, fan_in="leading"), "bias": priors.gaussian(1.0)}
@@ -113,7 +113,7 @@ def sampler_of(chain: Chain, posterior: sundman.Posterior) -> sundman.Sampler:
 @cache
 def _sampler(name: str, step: float, r: float, posterior: sundman.Posterior) -> sundman.Sampler:
     """One sampler for all seeds: a loop is compiled once for each."""
-    dt = posterior.step(step)
+    dt = posterior.time_step(step)
     if name == "sgld":
         return sundman.sgld(dt)
     return sundman.sa_sgld(dt, r=r, omega=float(posterior.size) ** 2, **CLOCK)

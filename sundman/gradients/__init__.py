@@ -1,9 +1,8 @@
 """Gradient estimators: what a sampler is told about U at each step.
 
-An estimator is called with the step's random stream, the position and the data, and returns
-the value and the gradient of U there, at full-data scale. It is the static part of a compiled
-loop and compares equal when made of equal parts, so that repeated runs compile once; arrays go
-in through ``data``. Any sampler takes any of them, in the place of the posterior:
+An estimator is a value, called with the step's random stream and the position; it returns U and
+its gradient there, at full-data scale. Its data are its own leaves, so that repeated runs compile
+once. Any sampler takes any of them, in the place of the posterior:
 
     sundman.sample(gradients.control_variate(posterior, 100, at=mode), sampler, ...)
 """
@@ -15,9 +14,11 @@ from sundman.gradients.minibatch import Minibatch, Streamed, minibatch
 from sundman.gradients.potential import Exact, Noisy, exact, noisy
 from sundman.gradients.saga import Saga, saga
 from sundman.gradients.svrg import Svrg, svrg
+from sundman.posterior import Evaluation
 
 __all__ = [
     "ControlVariate",
+    "Evaluation",
     "Exact",
     "GradientEstimator",
     "Importance",

@@ -1,41 +1,119 @@
-"""What every gradient estimator is: a function of the step's randomness, the position and data."""
+"""What every gradient estimator is: a value that gives U and a gradient G of it at each step.
+
+G is at full-data scale, and right on average: E[G] = grad U. The randomness of a step is its
+stream's; what an estimator works on (a posterior, a fixed point, probabilities of rows) are its
+own leaves, so that other data of the same shape do not compile again.
+"""
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 from jax import Array
 
 from sundman.noise import Stream
+from sundman.posterior import Evaluation
+from sundman.value import Value, in_words, public_name
 
 PyTree = Any
 Potential = Callable[[PyTree], Array]
 
 
-class GradientEstimator(Protocol):
-    """Value and (stochastic) gradient of U."""
+class GradientEstimator(Value):
+    """Value and (stochastic) gradient of U. Subclass it for one of your own.
+
+    class Halved(GradientEstimator):
+        posterior: sundman.Posterior
+
+        def __call__(self, stream, position, batch=None):
+            value, grads = jax.value_and_grad(self.posterior.potential)(position)
+            return value, jax.tree.map(lambda g: 0.5 * g, grads)
+    """
 
     @property
-    def data(self) -> PyTree:
-        """The arrays it works on, or None."""
-        ...
+    def parts_differ(self) -> bool:
+        """Whether the ``loss`` of :meth:`evaluate` is cheaper than its ``value``."""
+        return False
 
-    def __call__(self, stream: Stream, position: PyTree, data: PyTree) -> tuple[Array, PyTree]:
-        """(U, G) at ``position``, using the randomness of this step's ``stream``."""
-        ...
+    def __call__(
+        self, stream: Stream, position: PyTree, batch: Any = None
+    ) -> tuple[Array, PyTree]:
+        """U and G at a position.
+
+        Args:
+          stream: the randomness of this step.
+          position: where.
+          batch: this step's rows, for an estimator on streamed data; None for any other.
+
+        Returns:
+          (U, G), with G as plain arrays.
+        """
+        raise NotImplementedError(f"{type(self).__name__} has no __call__(stream, position, batch)")
+
+    def evaluate(
+        self, stream: Stream, position: PyTree, memory: PyTree = (), batch: Any = None
+    ) -> tuple[Evaluation, PyTree]:
+        """What a run asks for at each step.
+
+        Args:
+          stream: the randomness of this step.
+          position: where.
+          memory: what the estimator remembers of the steps before.
+          batch: this step's rows, for an estimator on streamed data.
+
+        Returns:
+          The evaluation, whose gradient may be split for the native kernels; and what to remember.
+        """
+        value, grads = self(stream, position, batch)
+        return Evaluation(value, value, grads), memory
+
+    def __repr__(self) -> str:
+        """Its posterior, numbers and choices; arrays are left out."""
+        cls, arguments = type(self), []
+        for each in dataclasses.fields(self):  # type: ignore[arg-type]
+            value = getattr(self, each.name)
+            choice = each.metadata.get("static", False)
+            if choice or isinstance(value, (Value, bool, int, float)):
+                arguments.append(f"{each.name}={in_words(value)}")
+        ours = cls.__module__.startswith("sundman.gradients")
+        name = f"gradients.{public_name(cls)}" if ours else cls.__qualname__
+        return f"{name}({', '.join(arguments)})"
 
 
-@runtime_checkable
-class RemembersGradients(Protocol):
+class RemembersGradients(GradientEstimator):
     """A gradient estimator that carries something from step to step, such as old gradients."""
 
-    def begin(self, position: PyTree, data: PyTree) -> PyTree:
+    def begin(self, position: PyTree) -> PyTree:
         """What it remembers before the first step, at ``position``."""
-        ...
+        raise NotImplementedError(f"{type(self).__name__} has no begin(position)")
 
     def recall(
-        self, stream: Stream, position: PyTree, data: PyTree, memory: PyTree
+        self, stream: Stream, position: PyTree, memory: PyTree, batch: Any = None
     ) -> tuple[Array, PyTree, PyTree]:
-        """(U, G) at ``position``, and what to remember from here on."""
-        ...
+        """U and G at a position, with what is remembered.
+
+        Args:
+          stream: the randomness of this step.
+          position: where.
+          memory: from :meth:`begin` or the step before.
+          batch: this step's rows, for an estimator on streamed data.
+
+        Returns:
+          U, G, and what to remember from here on.
+        """
+        raise NotImplementedError(f"{type(self).__name__} has no recall(stream, position, memory)")
+
+    def __call__(
+        self, stream: Stream, position: PyTree, batch: Any = None
+    ) -> tuple[Array, PyTree]:
+        """(U, G) as if it began here."""
+        return self.recall(stream, position, self.begin(position), batch)[:2]
+
+    def evaluate(
+        self, stream: Stream, position: PyTree, memory: PyTree = (), batch: Any = None
+    ) -> tuple[Evaluation, PyTree]:
+        """U and G by :meth:`recall`, and what to remember."""
+        value, grads, memory = self.recall(stream, position, memory, batch)
+        return Evaluation(value, value, grads), memory

@@ -14,20 +14,21 @@ U is estimated in the same way, U(theta*) + U_B(theta) - U_B(theta*), at no furt
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 from jax import Array, lax
 
 from sundman.data.minibatch import take_rows
-from sundman.gradients.base import PyTree
+from sundman.gradients.base import GradientEstimator, PyTree
 from sundman.gradients.minibatch import Minibatch, in_memory
 from sundman.noise import Stream
 from sundman.posterior import Batch, Posterior
+from sundman.split import dense
+from sundman.value import array
 
-_AT_ONCE = 4096
+_ROWS_PER_PASS = 4096
 
 
 class Anchor(NamedTuple):
@@ -38,38 +39,50 @@ class Anchor(NamedTuple):
     grads: PyTree
 
 
-class Anchored(NamedTuple):
-    """The rows, and the point they are compared at."""
+def _value_and_grad(
+    posterior: Posterior, position: PyTree, batch: Batch | None = None
+) -> tuple[Array, PyTree]:
+    _, value, grads = posterior.value_and_grad(position, batch)
+    return value, dense(grads)
 
-    rows: Batch
-    anchor: Anchor
 
-
-def anchored_at(posterior: Posterior, position: PyTree, rows: Batch) -> Anchor:
+def anchored_at(posterior: Posterior, position: PyTree) -> Anchor:
     """U and grad U on all rows, some thousand at a time: the batches' means, by their sizes."""
-    found = jax.value_and_grad(posterior.potential)
-    if posterior.size <= _AT_ONCE:
-        return Anchor(position, *found(position, rows))
+    if posterior.size <= _ROWS_PER_PASS:
+        return Anchor(position, *_value_and_grad(posterior, position))
+    data = posterior.data
+    assert isinstance(data, Batch)  # in_memory() refuses streamed data
 
     def add(number: Array, total: PyTree) -> PyTree:
-        index = number * _AT_ONCE + jnp.arange(_AT_ONCE)
+        index = number * _ROWS_PER_PASS + jnp.arange(_ROWS_PER_PASS)
         real = index < posterior.size
-        x, y = take_rows((rows.x, rows.y), index)
-        part = found(position, Batch(x, y, real))
+        x, y = take_rows((data.x, data.y), index)
+        part = _value_and_grad(posterior, position, Batch(x, y, real))
         share = jnp.sum(real) / posterior.size
         return jax.tree.map(lambda a, b: a + (share * b).astype(a.dtype), total, part)
 
-    shapes = jax.eval_shape(found, position, rows)
+    shapes = jax.eval_shape(lambda at: _value_and_grad(posterior, at), position)
     zeros = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), shapes)
-    return Anchor(position, *lax.fori_loop(0, -(-posterior.size // _AT_ONCE), add, zeros))
+    passes = -(-posterior.size // _ROWS_PER_PASS)
+    return Anchor(position, *lax.fori_loop(0, passes, add, zeros))
 
 
 def relative_to(
     anchor: Anchor, posterior: Posterior, position: PyTree, batch: Batch
 ) -> tuple[Array, PyTree]:
-    """(U, G) at ``position`` estimated by the batch's difference to the anchor."""
-    found = jax.value_and_grad(posterior.potential)
-    here, there = found(position, batch), found(anchor.position, batch)
+    """U and G by the batch's difference to the anchor.
+
+    Args:
+      anchor: where the whole gradient is known.
+      posterior: whose gradient it is.
+      position: where.
+      batch: this step's rows.
+
+    Returns:
+      (U, G) at ``position``.
+    """
+    here = _value_and_grad(posterior, position, batch)
+    there = _value_and_grad(posterior, anchor.position, batch)
     return jax.tree.map(
         lambda whole, one, other: whole + (one - other), (anchor.value, anchor.grads), here, there
     )
@@ -85,23 +98,24 @@ def check_anchor(anchor: PyTree, position: PyTree) -> None:
         )
 
 
-@dataclass(frozen=True)
-class ControlVariate:
+class ControlVariate(GradientEstimator):
     """G by the difference of a minibatch's gradients at theta and at theta*."""
 
     batches: Minibatch
-    data: Anchored = field(compare=False, repr=False)
+    anchor: Anchor = array()
 
     @property
     def posterior(self) -> Posterior:
         """Whose gradient it is."""
         return self.batches.posterior
 
-    def __call__(self, stream: Stream, position: PyTree, data: Anchored) -> tuple[Array, PyTree]:
+    def __call__(
+        self, stream: Stream, position: PyTree, batch: Any = None
+    ) -> tuple[Array, PyTree]:
         """(U, G) estimated on this step's rows."""
-        check_anchor(data.anchor.position, position)
-        batch = self.batches.batch(stream, data.rows)
-        return relative_to(data.anchor, self.posterior, position, batch)
+        check_anchor(self.anchor.position, position)
+        rows = self.batches.batch(stream, batch)
+        return relative_to(self.anchor, self.posterior, position, rows)
 
 
 def control_variate(
@@ -115,14 +129,17 @@ def control_variate(
       at: theta*, parameters near the mode such as :func:`sundman.map_estimate` gives; one full
         gradient is computed here, now.
       replace: rows drawn with replacement instead of each once an epoch.
+
+    Returns:
+      The estimator.
     """
     batches = in_memory("control_variate", posterior, batch_size, replace)
     position = posterior.position(at)
-    anchor = jax.jit(anchored_at, static_argnums=0)(posterior, position, batches.data)
+    anchor = jax.jit(anchored_at)(posterior, position)
     finite = [bool(jnp.all(jnp.isfinite(leaf))) for leaf in jax.tree.leaves(anchor)]
     if not all(finite):
         raise ValueError(
             "U or its gradient is not finite at at=, the control variate's point: "
             f"U = {float(anchor.value)}; give parameters near the mode"
         )
-    return ControlVariate(batches, Anchored(batches.data, anchor))
+    return ControlVariate(batches, anchor)

@@ -15,8 +15,7 @@ are those of the rounded probabilities, so that rounding makes no bias.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -24,52 +23,59 @@ import numpy as np
 from jax import Array
 
 from sundman.data.minibatch import take_rows
-from sundman.gradients.base import PyTree
+from sundman.gradients.base import GradientEstimator, PyTree
 from sundman.gradients.minibatch import in_memory
 from sundman.noise import Stream, fold, purposes, threefry2x32
 from sundman.posterior import Batch, Posterior
+from sundman.split import dense
+from sundman.value import array, static
 
 _UNITS = 2.0**32
 
 
-class Weighted(NamedTuple):
-    """The rows, where each one's share of the 32-bit words ends, and 1 / p_i."""
+class Importance(GradientEstimator):
+    """G on rows drawn with replacement, with given probabilities.
 
-    rows: Batch
-    ends: Array
-    inverse: Array
-
-
-@dataclass(frozen=True)
-class Importance:
-    """G on rows drawn with replacement, with given probabilities."""
+    Args:
+      posterior: with its data in memory.
+      batch_size: rows a step.
+      ends: where each row's share of the 32-bit words ends, but for the last.
+      inverse: 1 / p_i.
+    """
 
     posterior: Posterior
-    batch_size: int
-    data: Weighted = field(compare=False, repr=False)
+    batch_size: int = static()
+    ends: Array = array()
+    inverse: Array = array()
 
-    def chosen(self, stream: Stream, data: Weighted) -> Array:
+    def chosen(self, stream: Stream) -> Array:
         """The rows of this step."""
         key = fold(stream.key, stream.step, purposes.ROWS)
         counter = jnp.arange(self.batch_size, dtype=jnp.uint32)
         word, _ = threefry2x32((key[0], key[1]), (counter, jnp.zeros_like(counter)))
-        return jnp.searchsorted(data.ends, word, side="right")
+        return jnp.searchsorted(self.ends, word, side="right")
 
-    def __call__(self, stream: Stream, position: PyTree, data: Weighted) -> tuple[Array, PyTree]:
+    def __call__(
+        self, stream: Stream, position: PyTree, batch: Any = None
+    ) -> tuple[Array, PyTree]:
         """(U, G) estimated on this step's rows."""
-        rows = self.chosen(stream, data)
-        x, y, inverse = take_rows((data.rows.x, data.rows.y, data.inverse), rows)
+        del batch
+        data = self.posterior.data
+        assert isinstance(data, Batch)  # importance() refuses streamed data
+        x, y, inverse = take_rows((data.x, data.y, self.inverse), self.chosen(stream))
 
-        def potential(at: PyTree) -> Array:
-            log_prob = self.posterior.pointwise(at, x, y)
-            return -jnp.sum(inverse * log_prob) / self.batch_size - self.posterior.log_prior(at)
+        def loss(at: PyTree) -> Array:
+            log_prob = self.posterior.log_likelihood_of_rows(at, x, y)
+            return -jnp.sum(inverse * log_prob) / self.batch_size
 
-        return jax.value_and_grad(potential)(position)
+        part, grads = jax.value_and_grad(loss)(position)
+        _, value, grads = self.posterior.add_prior(position, part, grads)
+        return value, dense(grads)
 
 
 def _row_norms(posterior: Posterior) -> np.ndarray:
     """|(x_i, 1)|."""
-    assert posterior.data is not None  # importance() refuses streamed data
+    assert isinstance(posterior.data, Batch)  # importance() refuses streamed data
     total = np.ones(posterior.size)
     for leaf in jax.tree.leaves(posterior.data.x):
         if not jnp.issubdtype(leaf.dtype, jnp.floating):
@@ -83,20 +89,20 @@ def _row_norms(posterior: Posterior) -> np.ndarray:
 
 def _checked(probabilities: Any, size: int) -> np.ndarray:
     """As float64, of the right length, positive, finite, with the sum 1."""
-    found = np.asarray(probabilities, np.float64)
-    if found.shape != (size,):
+    p = np.asarray(probabilities, np.float64)
+    if p.shape != (size,):
         raise ValueError(
             f"probabilities must have one number for each of the {size} rows, shape ({size},); "
-            f"got shape {found.shape}"
+            f"got shape {p.shape}"
         )
-    wrong = ~(np.isfinite(found) & (found > 0))
+    wrong = ~(np.isfinite(p) & (p > 0))
     if wrong.any():
         row = int(np.argmax(wrong))
         raise ValueError(
             "probabilities must be positive and finite, or rows would never be drawn; row "
-            f"{row} has {float(found[row])!r}"
+            f"{row} has {float(p[row])!r}"
         )
-    return found / found.sum()
+    return p / p.sum()
 
 
 def importance(posterior: Posterior, batch_size: int, *, probabilities: Any = None) -> Importance:
@@ -107,8 +113,11 @@ def importance(posterior: Posterior, batch_size: int, *, probabilities: Any = No
       batch_size: rows a step.
       probabilities: one positive number for each row, normalised here; by default in proportion
         to |(x_i, 1)|, the norm of the row with a 1 for the intercept.
+
+    Returns:
+      The estimator.
     """
-    batches = in_memory("importance", posterior, batch_size, True, is_sum=True)
+    in_memory("importance", posterior, batch_size, True, row_by_row=True)
     wanted = _row_norms(posterior) if probabilities is None else probabilities
     p = _checked(wanted, posterior.size)
     ends = np.rint(np.cumsum(p) * _UNITS)
@@ -121,5 +130,6 @@ def importance(posterior: Posterior, batch_size: int, *, probabilities: Any = No
             "with: make it larger or leave the row out"
         )
     inverse = jnp.asarray(_UNITS / shares, jnp.float32)
-    data = Weighted(batches.data, jnp.asarray(ends[:-1].astype(np.uint32)), inverse)
-    return Importance(posterior, batch_size, data)
+    return Importance(
+        posterior, int(batch_size), jnp.asarray(ends[:-1].astype(np.uint32)), inverse
+    )

@@ -5,67 +5,90 @@ G = -(N/|B|) sum_B grad log p(y_i | x_i, theta) - grad log p(theta)
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import Any
 
-import jax
 from jax import Array
 
 from sundman import check
 from sundman.data.minibatch import epoch_rows, random_rows, take_rows
 from sundman.gradients.base import GradientEstimator, PyTree
 from sundman.noise import Stream
-from sundman.posterior import Batch, Posterior
+from sundman.posterior import Batch, Evaluation, Posterior
+from sundman.split import dense
+from sundman.value import static
 
 
-@dataclass(frozen=True)
-class Minibatch:
-    """G on ``batch_size`` rows of a posterior's in-memory data; all rows if it is None."""
+class _OnBatches(GradientEstimator):
+    """G of a posterior on a batch of its rows at each step."""
 
     posterior: Posterior
-    batch_size: int | None
-    replace: bool
+
+    def batch(self, stream: Stream, given: Any = None) -> Batch:
+        """The rows of this step."""
+        raise NotImplementedError
 
     @property
-    def data(self) -> Batch:
-        """The whole data set."""
-        assert self.posterior.data is not None  # a streamed posterior has Streamed
-        return self.posterior.data
+    def parts_differ(self) -> bool:
+        """The likelihood's part is cheaper than U, unless the posterior has a U of its own."""
+        return self.posterior.overrides("potential") is None
 
-    def batch(self, stream: Stream, data: Batch) -> Batch:
-        """Rows for this step."""
+    def evaluate(
+        self, stream: Stream, position: PyTree, memory: PyTree = (), batch: Any = None
+    ) -> tuple[Evaluation, PyTree]:
+        """U and G on this step's rows."""
+        return self.posterior.value_and_grad(position, self.batch(stream, batch)), memory
+
+    def __call__(
+        self, stream: Stream, position: PyTree, batch: Any = None
+    ) -> tuple[Array, PyTree]:
+        """(U, G) on this step's rows."""
+        _, value, grads = self.posterior.value_and_grad(position, self.batch(stream, batch))
+        return value, dense(grads)
+
+
+class Minibatch(_OnBatches):
+    """G on ``batch_size`` rows of a posterior's in-memory data; all rows if it is None."""
+
+    batch_size: int | None = static(None)
+    with_replacement: bool = static(False, kw_only=True)
+
+    def batch(self, stream: Stream, given: Any = None) -> Batch:
+        """The rows of this step, drawn from the posterior's data."""
+        del given
+        data = self.posterior.data
+        assert isinstance(data, Batch)  # a streamed posterior has Streamed
         if self.batch_size is None:
             return data
-        choose = random_rows if self.replace else epoch_rows
+        choose = random_rows if self.with_replacement else epoch_rows
         rows, mask = choose(stream, self.posterior.size, self.batch_size)
         x, y = take_rows((data.x, data.y), rows)
         return Batch(x, y, mask)
 
-    def __call__(self, stream: Stream, position: PyTree, data: Batch) -> tuple[Array, PyTree]:
-        """(U, G) estimated on this step's rows."""
-        return jax.value_and_grad(self.posterior.potential)(position, self.batch(stream, data))
 
+class Streamed(_OnBatches):
+    """G on the batches a host iterator gives, one at each step."""
 
-@dataclass(frozen=True)
-class Streamed:
-    """G on the batches a host iterator gives: ``data`` is the step's batch."""
-
-    posterior: Posterior
-    data = None
-
-    def batch(self, stream: Stream, data: Batch) -> Batch:
-        """The batch."""
+    def batch(self, stream: Stream, given: Any = None) -> Batch:
+        """The batch that is given."""
         del stream
-        return Batch(*data)
-
-    def __call__(self, stream: Stream, position: PyTree, data: Batch) -> tuple[Array, PyTree]:
-        """(U, G) estimated on the batch."""
-        return jax.value_and_grad(self.posterior.potential)(position, self.batch(stream, data))
+        if given is None:
+            raise ValueError("this posterior streams its data: give a batch (x, y)")
+        return Batch(*given)
 
 
 def minibatch(
     posterior: Posterior, batch_size: int | None, *, replace: bool = False
-) -> GradientEstimator:
-    """The gradient of a posterior on minibatches, without replacement within an epoch."""
+) -> Minibatch | Streamed:
+    """The gradient of a posterior on minibatches.
+
+    Args:
+      posterior: whose gradient it is; with host batches these are the minibatches.
+      batch_size: rows a step; None takes all of them.
+      replace: rows drawn with replacement instead of each once an epoch.
+
+    Returns:
+      The estimator.
+    """
     if posterior.host is not None:
         if batch_size is not None:
             raise ValueError("batch_size is set by the host batches themselves: leave it out")
@@ -76,15 +99,24 @@ def minibatch(
             raise ValueError(
                 f"batch_size={batch_size} is more than the {posterior.size} rows of the data"
             )
-    return Minibatch(posterior, batch_size, replace)
+        batch_size = int(batch_size)
+    return Minibatch(posterior, batch_size, with_replacement=bool(replace))
 
 
 def in_memory(
-    name: str, posterior: Posterior, batch_size: int, replace: bool, *, is_sum: bool = False
+    name: str, posterior: Posterior, batch_size: int, replace: bool, *, row_by_row: bool = False
 ) -> Minibatch:
-    """Minibatches for the estimator ``name``, which needs to address rows; raises if it cannot.
+    """Minibatches for an estimator that comes back to rows; raises if it cannot.
 
-    ``is_sum``: it needs the likelihood of single rows, apart from the prior.
+    Args:
+      name: of the estimator, for errors.
+      posterior: with its data in memory.
+      batch_size: rows a step.
+      replace: rows drawn with replacement.
+      row_by_row: whether it needs the likelihood of single rows, apart from the prior.
+
+    Returns:
+      The minibatches.
     """
     if not isinstance(posterior, Posterior):
         raise TypeError(f"{name} needs a sundman.Posterior, which has data; got {posterior!r}")
@@ -93,10 +125,11 @@ def in_memory(
             f"{name} comes back to rows it has seen and needs in-memory data (x, y), not host "
             "batches: use plain minibatches with those"
         )
-    if is_sum and not posterior.is_sum:
+    own = posterior.overrides("potential", "scaled_loss", "value_and_grad")
+    if row_by_row and own is not None:
         raise ValueError(
-            f"{name} needs U as a sum over rows, but {type(posterior).__name__} has a potential "
-            "of its own: use svrg or control_variate"
+            f"{name} needs U as a sum over rows, but {type(posterior).__name__} has a {own} of its "
+            "own: use svrg or control_variate"
         )
     check.count("batch_size", batch_size, least=1)
     batches = minibatch(posterior, batch_size, replace=replace)

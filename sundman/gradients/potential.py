@@ -1,52 +1,56 @@
-"""The gradient of a potential: exact, or with white noise added as a model of minibatches."""
+"""The gradient of a potential: exact, or with white noise added as a model of minibatches.
+
+G = grad U + sigma xi,    xi ~ N(0, I) fresh at each step
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import Any
 
 import jax
 from jax import Array
 
 from sundman import check
-from sundman.gradients.base import Potential, PyTree
+from sundman.gradients.base import GradientEstimator, Potential, PyTree
 from sundman.noise import Stream, gaussian, purposes, substream
+from sundman.value import Number, static
 
 
-@dataclass(frozen=True)
-class Exact:
-    """G = grad U by automatic differentiation."""
+class Exact(GradientEstimator):
+    """The exact gradient of a potential, by automatic differentiation."""
 
-    potential: Potential
-    data = None
+    potential: Potential = static()
 
-    def __call__(self, stream: Stream, position: PyTree, data: PyTree) -> tuple[Array, PyTree]:
+    def __post_init__(self) -> None:
+        check.function(potential=self.potential)
+
+    def __call__(
+        self, stream: Stream, position: PyTree, batch: Any = None
+    ) -> tuple[Array, PyTree]:
         """(U, grad U)."""
-        del stream, data
+        del stream, batch
         return jax.value_and_grad(self.potential)(position)
 
 
-@dataclass(frozen=True)
-class Noisy:
-    """G = grad U + sigma xi with xi ~ N(0, I) fresh at each step: a model of minibatch noise."""
+class Noisy(GradientEstimator):
+    """The exact gradient with white noise of standard deviation ``sigma`` per coordinate."""
 
-    potential: Potential
-    sigma: float
-    data = None
+    potential: Potential = static()
+    sigma: Number
 
-    def __call__(self, stream: Stream, position: PyTree, data: PyTree) -> tuple[Array, PyTree]:
+    def __post_init__(self) -> None:
+        check.function(potential=self.potential)
+        self.settle(sigma=check.not_negative)
+
+    def __call__(
+        self, stream: Stream, position: PyTree, batch: Any = None
+    ) -> tuple[Array, PyTree]:
         """(U, grad U + sigma xi)."""
-        del data
+        del batch
         value, grads = jax.value_and_grad(self.potential)(position)
         xi = gaussian(substream(stream, purposes.GRADIENT_NOISE), position)
         return value, jax.tree.map(lambda g, z: g + self.sigma * z, grads, xi)
 
 
-def exact(potential: Potential) -> Exact:
-    """The exact gradient of a potential."""
-    return Exact(potential)
-
-
-def noisy(potential: Potential, sigma: float) -> Noisy:
-    """The exact gradient with white noise of standard deviation ``sigma`` per coordinate."""
-    check.not_negative(sigma=sigma)
-    return Noisy(potential, sigma)
+exact = Exact
+noisy = Noisy

@@ -15,7 +15,6 @@ U is the plain minibatch estimate. S is kept by compensated summation.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import jax
@@ -25,12 +24,14 @@ from jax.custom_batching import custom_vmap
 
 from sundman import check
 from sundman.data.minibatch import permute, take_rows
-from sundman.gradients.base import PyTree
-from sundman.gradients.minibatch import Minibatch, in_memory
+from sundman.gradients.base import PyTree, RemembersGradients
+from sundman.gradients.minibatch import in_memory
 from sundman.noise import Stream, fold, purposes
 from sundman.posterior import Batch, Posterior
+from sundman.split import dense
+from sundman.value import static
 
-_AT_ONCE = 256
+_ROWS_PER_PASS = 256
 GIGABYTE = 10**9
 
 
@@ -63,57 +64,57 @@ def _room(size: int, each: int, limit: int, chains: int = 1) -> Callable[[Array]
     return identity
 
 
-@dataclass(frozen=True)
-class Saga:
+class Saga(RemembersGradients):
     """G by the table of the rows' last gradients; what it remembers is that table."""
 
     posterior: Posterior
-    batch_size: int
-    limit_bytes: int
+    batch_size: int = static()
+    limit_bytes: int = static(GIGABYTE, kw_only=True)
 
-    @property
-    def data(self) -> Batch:
-        """All rows."""
-        assert self.posterior.data is not None  # saga() refuses streamed data
-        return self.posterior.data
+    def _data(self) -> tuple[Any, Any]:
+        data = self.posterior.data
+        assert isinstance(data, Batch)  # saga() refuses streamed data
+        return data.x, data.y
 
     def _row(self, position: PyTree, row: tuple[Any, Any]) -> tuple[Array, PyTree]:
         """l_i and its gradient."""
         x, y = jax.tree.map(lambda leaf: leaf[None], row)
-        return jax.value_and_grad(lambda at: -self.posterior.pointwise(at, x, y)[0])(position)
 
-    def begin(self, position: PyTree, data: Batch) -> Table:
+        def loss(at: PyTree) -> Array:
+            return -self.posterior.log_likelihood_of_rows(at, x, y)[0]
+
+        return jax.value_and_grad(loss)(position)
+
+    def begin(self, position: PyTree) -> Table:
         """The table of all rows' gradients at the first position."""
         leaves, structure = jax.tree.flatten(position)
         each = self.posterior.size * sum(leaf.size * leaf.dtype.itemsize for leaf in leaves)
         first = _room(self.posterior.size, each, self.limit_bytes)(leaves[0])
         position = jax.tree.unflatten(structure, [first, *leaves[1:]])
-        rows = (data.x, data.y)
-        table = lax.map(lambda row: self._row(position, row)[1], rows, batch_size=_AT_ONCE)
+        table = lax.map(
+            lambda row: self._row(position, row)[1], self._data(), batch_size=_ROWS_PER_PASS
+        )
         total = jax.tree.map(lambda leaf: jnp.sum(leaf, axis=0), table)
         return Table(table, total, jax.tree.map(jnp.zeros_like, total))
 
     def recall(
-        self, stream: Stream, position: PyTree, data: Batch, memory: Table
+        self, stream: Stream, position: PyTree, memory: Table, batch: Any = None
     ) -> tuple[Array, PyTree, Table]:
         """(U, G), and the table with this batch's gradients in it."""
+        del batch
         index = jnp.arange(self.batch_size, dtype=jnp.uint32)
         rows = permute(index, fold(stream.key, stream.step, purposes.ROWS), self.posterior.size)
-        losses, new = jax.vmap(self._row, (None, 0))(position, take_rows((data.x, data.y), rows))
+        losses, new = jax.vmap(self._row, (None, 0))(position, take_rows(self._data(), rows))
         old = take_rows(memory.each, rows)
         change = jax.tree.map(lambda one, other: jnp.sum(one - other, axis=0), new, old)
         scale = self.posterior.size / self.batch_size
-        log_prior, pull = jax.value_and_grad(self.posterior.log_prior)(position)
-        grads = jax.tree.map(lambda s, c, p: s + scale * c - p, memory.total, change, pull)
+        grads = jax.tree.map(lambda s, c: s + scale * c, memory.total, change)
+        _, value, grads = self.posterior.add_prior(position, scale * jnp.sum(losses), grads)
         each = jax.tree.map(lambda table, now: table.at[rows].set(now), memory.each, new)
         added = jax.tree.map(jnp.subtract, change, memory.lost)
         total = jax.tree.map(jnp.add, memory.total, added)
         lost = jax.tree.map(lambda s, before, a: (s - before) - a, total, memory.total, added)
-        return scale * jnp.sum(losses) - log_prior, grads, Table(each, total, lost)
-
-    def __call__(self, stream: Stream, position: PyTree, data: Batch) -> tuple[Array, PyTree]:
-        """(U, G) with the table of this position: G exact, up to rounding."""
-        return self.recall(stream, position, data, self.begin(position, data))[:2]
+        return value, dense(grads), Table(each, total, lost)
 
 
 def saga(posterior: Posterior, batch_size: int, *, limit_bytes: int = GIGABYTE) -> Saga:
@@ -123,7 +124,10 @@ def saga(posterior: Posterior, batch_size: int, *, limit_bytes: int = GIGABYTE) 
       posterior: with its data in memory.
       batch_size: rows a step, distinct and drawn anew at each.
       limit_bytes: how large the tables of all chains together may be.
+
+    Returns:
+      The estimator.
     """
-    batches: Minibatch = in_memory("saga", posterior, batch_size, False, is_sum=True)
+    in_memory("saga", posterior, batch_size, False, row_by_row=True)
     check.count("limit_bytes", limit_bytes, least=1)
-    return Saga(batches.posterior, batch_size, int(limit_bytes))
+    return Saga(posterior, int(batch_size), limit_bytes=int(limit_bytes))

@@ -13,7 +13,7 @@ behind a condition that all of them share, and is not computed in the steps betw
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -21,11 +21,12 @@ from jax import Array, lax
 from jax.custom_batching import custom_vmap
 
 from sundman import check
-from sundman.gradients.base import PyTree
+from sundman.gradients.base import PyTree, RemembersGradients
 from sundman.gradients.control_variate import Anchor, anchored_at, relative_to
 from sundman.gradients.minibatch import Minibatch, in_memory
 from sundman.noise import Stream
-from sundman.posterior import Batch, Posterior
+from sundman.posterior import Posterior
+from sundman.value import static
 
 
 @custom_vmap
@@ -43,44 +44,34 @@ def _in_any_lane(lanes: int, batched: list[bool], flag: Array) -> tuple[Array, b
     return anywhere(jnp.any(flag, axis=0) if batched[0] else flag), False
 
 
-@dataclass(frozen=True)
-class Svrg:
+class Svrg(RemembersGradients):
     """G relative to a snapshot of the chain; what it remembers is that snapshot."""
 
     batches: Minibatch
-    every: int
+    every: int = static()
 
     @property
     def posterior(self) -> Posterior:
         """Whose gradient it is."""
         return self.batches.posterior
 
-    @property
-    def data(self) -> Batch:
-        """All rows."""
-        return self.batches.data
-
-    def begin(self, position: PyTree, data: Batch) -> Anchor:
+    def begin(self, position: PyTree) -> Anchor:
         """The first snapshot."""
-        return anchored_at(self.posterior, position, data)
+        return anchored_at(self.posterior, position)
 
     def recall(
-        self, stream: Stream, position: PyTree, data: Batch, memory: Anchor
+        self, stream: Stream, position: PyTree, memory: Anchor, batch: Any = None
     ) -> tuple[Array, PyTree, Anchor]:
         """(U, G), and the snapshot: a new one at multiples of ``every`` but for the first."""
         due = (stream.step % jnp.uint32(self.every) == 0) & (stream.step > 0)
 
         def renew(old: Anchor) -> Anchor:
-            new = anchored_at(self.posterior, position, data)
+            new = anchored_at(self.posterior, position)
             return jax.tree.map(lambda one, other: jnp.where(due, one, other), new, old)
 
         memory = lax.cond(anywhere(due), renew, lambda old: old, memory)
-        batch = self.batches.batch(stream, data)
-        return *relative_to(memory, self.posterior, position, batch), memory
-
-    def __call__(self, stream: Stream, position: PyTree, data: Batch) -> tuple[Array, PyTree]:
-        """(U, G) with the snapshot here: both exact, up to rounding."""
-        return self.recall(stream, position, data, self.begin(position, data))[:2]
+        rows = self.batches.batch(stream, batch)
+        return *relative_to(memory, self.posterior, position, rows), memory
 
 
 def svrg(
@@ -93,9 +84,12 @@ def svrg(
       batch_size: rows a step.
       every: steps between snapshots; an epoch, ceil(N / batch_size), if not given.
       replace: rows drawn with replacement instead of each once an epoch.
+
+    Returns:
+      The estimator.
     """
     batches = in_memory("svrg", posterior, batch_size, replace)
     if every is None:
         every = -(-posterior.size // batch_size)
     check.count("every", every, least=1)
-    return Svrg(batches, every)
+    return Svrg(batches, int(every))

@@ -1,22 +1,21 @@
 """Integrators: one scheme per module, each working with every clock."""
 
-from sundman.integrators.adam_sgld import adam_sgld
-from sundman.integrators.baoab import baoab
-from sundman.integrators.base import FusedMove, Integrator
-from sundman.integrators.contour import contour
-from sundman.integrators.euler_maruyama import euler_maruyama
-from sundman.integrators.leimkuhler_matthews import leimkuhler_matthews
-from sundman.integrators.obabo import obabo
-from sundman.integrators.psgld import psgld
-from sundman.integrators.replica_exchange import replica_exchange
-from sundman.integrators.sghmc import sghmc
-from sundman.integrators.sgnht import sgnht
-from sundman.integrators.sgrhmc import sgrhmc
-from sundman.integrators.sgrld import sgrld
-from sundman.integrators.staged import staged
+from sundman.integrators._adam_sgld import AdamSgld as adam_sgld
+from sundman.integrators._baoab import Baoab as baoab
+from sundman.integrators._contour import Contour as contour
+from sundman.integrators._euler_maruyama import EulerMaruyama as euler_maruyama
+from sundman.integrators._leimkuhler_matthews import LeimkuhlerMatthews as leimkuhler_matthews
+from sundman.integrators._obabo import Obabo as obabo
+from sundman.integrators._psgld import Psgld as psgld
+from sundman.integrators._replica_exchange import ReplicaExchange as replica_exchange
+from sundman.integrators._sghmc import Sghmc as sghmc
+from sundman.integrators._sgnht import Sgnht as sgnht
+from sundman.integrators._sgrhmc import Sgrhmc as sgrhmc
+from sundman.integrators._sgrld import Sgrld as sgrld
+from sundman.integrators._staged import staged
+from sundman.integrators.base import Integrator
 
 __all__ = [
-    "FusedMove",
     "Integrator",
     "adam_sgld",
     "baoab",

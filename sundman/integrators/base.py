@@ -7,64 +7,115 @@ its own state.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import Any, NamedTuple
+from collections.abc import Callable
+from typing import Any, ClassVar, NamedTuple, Self
 
 import jax
 import jax.numpy as jnp
 from jax import Array
 
+from sundman import check, native
 from sundman.clocks.base import Stages
-from sundman.noise import Stream
+from sundman.noise import Noise, Stream, gaussian, named
+from sundman.noise.gaussian import gaussian_leaf
+from sundman.split import dense, grad_and_precision
+from sundman.value import Number, Value, public_name, settings_of, static
 
 PyTree = Any
 
 
-Move = Callable[[Stream, PyTree, Any, PyTree, PyTree], tuple[PyTree, Any]]
+class Integrator(Value):
+    """An integrator: a value with ``init`` and ``move``.
 
-
-@dataclass(frozen=True)
-class FusedMove:
-    """A ``move`` that can also be made by the native kernels.
-
-    ``advance`` takes the same arguments and returns the new parameters instead of updates.
-    """
-
-    move: Move
-    advance: Move
-
-    def __call__(
-        self, stream: Stream, grads: PyTree, state: Any, params: PyTree, dt: PyTree
-    ) -> tuple[PyTree, Any]:
-        """``move``."""
-        return self.move(stream, grads, state, params, dt)
-
-
-class Integrator(NamedTuple):
-    """``init(params) -> state``; ``move(stream, grads, state, params, dt) -> (updates, state)``.
-
-    ``dt`` is a scalar or a pytree of one scalar per leaf (a blockwise clock);
-    ``at(temperature)`` is the same scheme at another temperature.
+    Args:
+      temperature: T of the law exp(-U/T); None is that of the target, or 1.
 
     Attributes:
-      needs_value: ``move`` also takes ``value=``, U at the position.
-      weigh: the factor by which the state after a step multiplies the weight dt of the position
-        that the step left; 1 if it is not given.
-      stages: the cycles in which it explores, if it does; the clock must have the same.
-      replicas: how many copies of the position move together. If more than one, every array has
-        a leading axis of copies, ``value`` has one number for each, and the first is the one
-        that samples the target.
+      label: its name in tables.
+      weak_order: order of the bias of averages in a constant step, with exact gradients.
+      kinetic: whether there is a momentum, so that a step is the root of an overdamped one.
+      biased: whether its law is wrong by design, however small the step.
+      references: keys of ``references.bib``, or BibTeX entries.
+      needs_value: whether ``move`` also takes ``value=``, U at the position.
+      has_weights: whether :meth:`weigh` multiplies the weight dt.
+      takes_split_gradients: whether ``move`` takes gradients in two parts.
     """
 
-    init: Callable[[PyTree], Any]
-    move: Callable[..., tuple[PyTree, Any]]
-    at: Callable[[Any], Integrator]
-    settings: Mapping[str, Any]
-    needs_value: bool = False
-    weigh: Callable[[Any], Array] | None = None
-    replicas: int = 1
-    stages: Stages | None = None
+    label: ClassVar[str] = ""
+    weak_order: ClassVar[int | None] = None
+    kinetic: ClassVar[bool] = False
+    references: ClassVar[tuple[str, ...]] = ()
+    needs_value: ClassVar[bool] = False
+    has_weights: ClassVar[bool] = False
+    takes_split_gradients: ClassVar[bool] = False
+
+    temperature: Number | None = None
+    cold: bool = static(False, init=False)
+
+    def __post_init__(self) -> None:
+        if self.temperature is not None:
+            self.settle(temperature=check.not_negative)
+        self.set(cold=check.known(self.temperature) and self.temperature == 0)
+
+    @property
+    def T(self) -> Number:
+        """The temperature, 1 if none is given."""
+        return 1.0 if self.temperature is None else self.temperature
+
+    def init(self, params: PyTree) -> Any:
+        """The state before the first step: by default none."""
+        del params
+        return ()
+
+    def move(
+        self, stream: Stream, grads: PyTree, state: Any, params: PyTree, dt: PyTree
+    ) -> tuple[PyTree, Any]:
+        """The change of the position over one step, and the state after it.
+
+        Args:
+          stream: the noise of this step.
+          grads: the gradient of U at ``params``, at full-data scale.
+          state: the integrator's own.
+          params: the position before the step.
+          dt: the time of the step, a scalar or a pytree of one scalar per leaf of ``params``
+            (a blockwise clock).
+
+        Returns:
+          What to add to ``params``, and the next state.
+        """
+        raise NotImplementedError
+
+    def weigh(self, state: Any) -> Array:
+        """The factor of the weight dt of the position that the step to ``state`` left."""
+        raise NotImplementedError
+
+    @property
+    def biased(self) -> bool:
+        """Whether its law is wrong by design."""
+        return False
+
+    @property
+    def replicas(self) -> int:
+        """How many copies of the position move together.
+
+        If more than one, every array has a leading axis of copies, ``value`` has one number for
+        each, and the first is the one that samples the target.
+        """
+        return 1
+
+    @property
+    def stages(self) -> Stages | None:
+        """The cycles in which it explores, if it does; the clock must have the same."""
+        return None
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """Every setting by name."""
+        return {"integrator": public_name(type(self)), **settings_of(self), "temperature": self.T}
+
+    def with_temperature(self, temperature: Number | None) -> Self:
+        """The same scheme at another temperature."""
+        return self.replace(temperature=temperature)
 
 
 class MomentumState(NamedTuple):
@@ -78,9 +129,69 @@ def at_rest(params: PyTree) -> MomentumState:
     return MomentumState(jax.tree.map(jnp.zeros_like, params))
 
 
-def is_cold(temperature: Any) -> bool:
-    """Whether the temperature is known to be 0, so that no noise need be made."""
-    return isinstance(temperature, (int, float)) and temperature == 0
+class Moved(NamedTuple):
+    """A leaf of the updates that is the new array itself, made by a kernel in one pass."""
+
+    array: Array
+
+
+def apply(params: PyTree, updates: PyTree) -> PyTree:
+    """``params`` after the step: ``updates`` added, or in place where a kernel has moved them."""
+    leaves, structure = jax.tree.flatten(params)
+    changes = structure.flatten_up_to(updates)
+    moved = [
+        change.array if isinstance(change, Moved) else leaf + change
+        for leaf, change in zip(leaves, changes, strict=True)
+    ]
+    return jax.tree.unflatten(structure, moved)
+
+
+def langevin(
+    stream: Stream, grads: PyTree, params: PyTree, steps: PyTree, scales: PyTree, noise: Noise
+) -> PyTree:
+    """-h G + scale eps for every array: the drift and the noise of one Langevin step.
+
+    By the native kernels, where they are used and the noise is Gaussian: those leaves are
+    :class:`Moved`, and ``grads`` may come in two parts.
+
+    Args:
+      stream: the noise of this step.
+      grads: G.
+      params: the position.
+      steps: h of every array.
+      scales: what multiplies eps, of every array.
+      noise: what eps is.
+
+    Returns:
+      The updates.
+    """
+    if noise is not gaussian:
+        eps = noise(stream, params)
+        return jax.tree.map(
+            lambda h, grad, scale, e, theta: (-h * grad + scale * e).astype(theta.dtype),
+            *(steps, dense(grads), scales, eps, params),
+        )
+    leaves, structure = jax.tree.flatten(params)
+    offset, updates = 0, []
+    for theta, grad, h, scale in zip(
+        leaves, *map(structure.flatten_up_to, (grads, steps, scales)), strict=True
+    ):
+        if native.fits(theta):
+            slope, precision = grad_and_precision(grad)
+            updates.append(
+                Moved(native.update(stream, theta, slope, precision, h, scale, offset))
+            )
+        else:
+            eps = gaussian_leaf(stream, theta, offset)
+            updates.append((-h * dense(grad) + scale * eps).astype(jnp.result_type(theta)))
+        offset += theta.size
+    return jax.tree.unflatten(structure, updates)
+
+
+def check_noise(noise: str | Callable[..., Any]) -> None:
+    """``noise`` must be the name of one, or a function."""
+    check.choices_are_static(noise=noise)
+    named(noise)
 
 
 def per_leaf(dt: Array | PyTree, params: PyTree) -> PyTree:

@@ -2,53 +2,102 @@
 
     S S^T = G^{-1};    sum_j d_j (G^{-1})_ij  for SGRLD,    sum_j d_j S_ji  for SGRHMC
 
-Without its divergence a metric that depends on the position samples the wrong law.
+Without its divergence a metric that depends on the position samples the wrong law. A metric of
+your own needs only its root; this one is G = (1 + strength |theta|^2) I:
+
+    class Radial(Metric):
+        strength: Number = 1.0
+        is_diagonal = True
+
+        def __post_init__(self):
+            self.settle(strength=check.not_negative)
+
+        def root_times(self, position, v):
+            return v / jnp.sqrt(1.0 + self.strength * jnp.sum(position**2))
+
+Both divergences are then by automatic differentiation, with one product for each coordinate.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import jax
+import jax.numpy as jnp
+from jax import Array
 from jax.core import Tracer
+from jax.flatten_util import ravel_pytree
 
-from sundman.curvature import Curvature
+from sundman.noise import Stream
+from sundman.value import Value, public_name
 
 PyTree = Any
 Field = Callable[[PyTree], PyTree]
 
 
-@dataclass(frozen=True)
-class Metric:
-    """A metric G by the root S of its inverse.
+class Metric(Value):
+    """A metric G by the root S of its inverse; a value.
 
     Attributes:
-      name: what it is, with its settings.
-      root_times: ``(position, v) -> S v``.
-      transpose_times: ``(position, v) -> S^T v``.
-      divergence: ``(stream, position) -> sum_j d_j (G^{-1})_ij``.
-      root_divergence: ``(stream, position) -> sum_j d_j S_ji``.
-      check: raises for positions it cannot serve, and where G is not positive definite.
+      name: what messages call it.
       is_diagonal: whether S is, so that every array may have a step of its own.
     """
 
-    name: str
-    root_times: Callable[[PyTree, PyTree], PyTree]
-    transpose_times: Callable[[PyTree, PyTree], PyTree]
-    divergence: Curvature
-    root_divergence: Curvature
-    check: Callable[[PyTree], None]
-    is_diagonal: bool = False
+    name: ClassVar[str] = "metric"
+    is_diagonal: ClassVar[bool] = False
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        """Call a metric without a name of its own by its class."""
+        cls.name = public_name(cls)
+        super().__init_subclass__(**kwargs)
+
+    def root_times(self, position: PyTree, v: PyTree) -> PyTree:
+        """S v, at a position."""
+        raise NotImplementedError
+
+    def transpose_times(self, position: PyTree, v: PyTree) -> PyTree:
+        """S^T v; S v where nothing else is said, as for a symmetric S."""
+        return self.root_times(position, v)
 
     def inverse_times(self, position: PyTree, v: PyTree) -> PyTree:
         """G^{-1} v."""
         return self.root_times(position, self.transpose_times(position, v))
 
+    def divergence(self, stream: Stream, position: PyTree) -> PyTree:
+        """sum_j d_j (G^{-1})_ij, or an unbiased estimate of it from the numbers of ``stream``."""
+        del stream
+        return _divergence(self.inverse_times, position)
+
+    def root_divergence(self, stream: Stream, position: PyTree) -> PyTree:
+        """sum_j d_j S_ji, or an unbiased estimate of it from the numbers of ``stream``."""
+        del stream
+        return _divergence(self.transpose_times, position)
+
+    def check(self, position: PyTree) -> None:
+        """Raise for positions it cannot serve, and where G is not positive definite."""
+
+
+def _divergence(times: Callable[[PyTree, PyTree], PyTree], position: PyTree) -> PyTree:
+    """sum_j d_j (A e_j)_i for ``times(position, v) = A v``: the change of A e_j along e_j."""
+    flat, unravel = ravel_pytree(position)
+
+    def change(e: Array) -> Array:
+        def column(x: Array) -> Array:
+            return ravel_pytree(times(unravel(x), unravel(e)))[0]
+
+        return jax.jvp(column, (flat,), (e,))[1]
+
+    return unravel(jnp.sum(jax.vmap(change)(jnp.eye(flat.size, dtype=flat.dtype)), axis=0))
+
 
 def must_be_metric(metric: Any) -> None:
     """Raise a TypeError unless ``metric`` is one."""
+    if isinstance(metric, type) and issubclass(metric, Metric):
+        raise TypeError(
+            "metric must be one of sundman.metric_tensors, made with its settings: write "
+            f"metric={metric.name}(...), got the class {metric.__name__}"
+        )
     if not isinstance(metric, Metric):
         raise TypeError(f"metric must be one of sundman.metric_tensors, got metric={metric!r}")
 
@@ -62,11 +111,6 @@ def one_step_for_all(metric: Metric, dt: PyTree) -> None:
         )
 
 
-def known(tree: PyTree) -> bool:
+def is_known(tree: PyTree) -> bool:
     """Whether the values in a tree can be looked at, not being traced."""
     return not any(isinstance(leaf, Tracer) for leaf in jax.tree.leaves(tree))
-
-
-def shapes_of(function: Callable[[Any], Any], position: PyTree) -> PyTree:
-    """The shapes and dtypes of what a function makes of a position, without computing it."""
-    return jax.eval_shape(function, position)

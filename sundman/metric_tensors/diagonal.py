@@ -1,4 +1,4 @@
-"""Diagonal metrics, G = diag(g(theta)): any positive function, or the empirical Fisher information.
+"""Diagonal metrics, G = diag(g(theta)), for any positive function g.
 
     (G^{-1})_ii = 1 / g_i       with divergence  -(d_i g_i) / g_i^2
     S_ii        = g_i^{-1/2}    with divergence  -(d_i g_i) / (2 g_i^{3/2})
@@ -8,144 +8,110 @@ The divergences are made of the slopes d_i g_i alone, so an unbiased estimate of
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax import Array
 
 from sundman import check
 from sundman.curvature import jacobian_diagonal, probed_jacobian_diagonal
-from sundman.metric_tensors.base import Field, Metric, PyTree, known, shapes_of
+from sundman.functions import as_value
+from sundman.metric_tensors.base import Field, Metric, PyTree, is_known
 from sundman.noise import Stream
-from sundman.posterior import Posterior
+from sundman.value import static
 
 SLOPES = ("exact", "elementwise", "probed")
 
 
-def diagonal(
-    function: Field, *, slope: str | Field = "exact", probes: int = 1, name: str = "diagonal"
-) -> Metric:
-    """G = diag(g(theta)) for a function from the position to a tree of its shape, all positive.
+class DiagonalMetric(Metric):
+    """The base of diagonal metrics: a subclass has ``g``.
 
     Args:
-      function: g.
       slope: the derivatives d g_i / d theta_i that the divergences are made of. ``"exact"`` takes
         as many products as there are coordinates; ``"elementwise"`` one product, and is right if
         g_i depends on theta_i alone; ``"probed"`` takes ``probes`` products with random signs and
         is unbiased; or a function from the position to them.
       probes: how many, with ``slope="probed"``.
-      name: what the settings of a sampler call it.
     """
-    check.function(function=function)
-    if not callable(slope):
-        check.choice("slope", slope, SLOPES)
-    check.count("probes", probes, least=1)
 
-    def positive(position: PyTree) -> PyTree:
-        return jax.tree.map(lambda g: jnp.where(g > 0, g, jnp.nan), function(position))
+    slope: str | Field = static("exact", kw_only=True)
+    probes: int = static(1, kw_only=True)
+    is_diagonal = True
 
-    def root_times(position: PyTree, v: PyTree) -> PyTree:
-        return jax.tree.map(lambda g, part: part / jnp.sqrt(g), positive(position), v)
+    def __post_init__(self) -> None:
+        if not callable(self.slope):
+            check.choice("slope", self.slope, SLOPES)
+        check.count("probes", self.probes, least=1)
+        self.set(probes=int(self.probes))
 
-    def slopes(stream: Stream, position: PyTree) -> PyTree:
-        if callable(slope):
-            return slope(position)
-        if slope == "exact":
-            return jacobian_diagonal(function, position)
-        if slope == "probed":
-            return probed_jacobian_diagonal(function, stream, position, probes)
-        return jax.jvp(function, (position,), (jax.tree.map(jnp.ones_like, position),))[1]
+    def g(self, position: PyTree) -> PyTree:
+        """The diagonal of G, a tree like the position, all positive."""
+        raise NotImplementedError
 
-    def divergence(stream: Stream, position: PyTree) -> PyTree:
-        found = slopes(stream, position)
-        return jax.tree.map(lambda g, dg: -dg / jnp.square(g), positive(position), found)
+    def root_times(self, position: PyTree, v: PyTree) -> PyTree:
+        """v / sqrt(g)."""
+        return jax.tree.map(lambda g, part: part / jnp.sqrt(g), self._positive(position), v)
 
-    def root_divergence(stream: Stream, position: PyTree) -> PyTree:
-        found = slopes(stream, position)
-        return jax.tree.map(lambda g, dg: -0.5 * dg / (g * jnp.sqrt(g)), positive(position), found)
+    def divergence(self, stream: Stream, position: PyTree) -> PyTree:
+        """-(d_i g_i) / g_i^2."""
+        g, slopes = self._positive(position), self._slopes(stream, position)
+        return jax.tree.map(lambda g, dg: -dg / jnp.square(g), g, slopes)
 
-    def check_at(position: PyTree) -> None:
-        shapes = [
-            jax.tree.map(jnp.shape, tree) for tree in (position, shapes_of(function, position))
-        ]
-        if shapes[0] != shapes[1]:
+    def root_divergence(self, stream: Stream, position: PyTree) -> PyTree:
+        """-(d_i g_i) / (2 g_i^{3/2})."""
+        g, slopes = self._positive(position), self._slopes(stream, position)
+        return jax.tree.map(lambda g, dg: -0.5 * dg / (g * jnp.sqrt(g)), g, slopes)
+
+    def _positive(self, position: PyTree) -> PyTree:
+        """g, with NaN where it is not positive: the run then records a divergence."""
+        return jax.tree.map(lambda g: jnp.where(g > 0, g, jnp.nan), self.g(position))
+
+    def _slopes(self, stream: Stream, position: PyTree) -> PyTree:
+        """d g_i / d theta_i."""
+        if callable(self.slope):
+            return self.slope(position)
+        if self.slope == "exact":
+            return jacobian_diagonal(self.g, position)
+        if self.slope == "probed":
+            return probed_jacobian_diagonal(self.g, stream, position, self.probes)
+        return jax.jvp(self.g, (position,), (jax.tree.map(jnp.ones_like, position),))[1]
+
+    def check(self, position: PyTree) -> None:
+        """Raise unless g has the shape of the position and is positive there."""
+        shape = jax.tree.map(jnp.shape, position)
+        shape_of_g = jax.tree.map(jnp.shape, jax.eval_shape(self.g, position))
+        if shape != shape_of_g:
             raise ValueError(
-                f"the metric {name} must have the shape of the position: the position has "
-                f"{shapes[0]}, the metric {shapes[1]}"
+                f"the metric {self.name} must have the shape of the position: the position has "
+                f"{shape}, the metric {shape_of_g}"
             )
-        g = function(position)
-        for path, leaf in jax.tree_util.tree_leaves_with_path(g) if known(g) else []:
+        g = self.g(position)
+        for path, leaf in jax.tree_util.tree_leaves_with_path(g) if is_known(g) else []:
             if not (np.asarray(leaf) > 0).all():
                 where = jax.tree_util.keystr(path)
                 raise ValueError(
-                    f"the metric {name} must be positive at the first position: its least "
+                    f"the metric {self.name} must be positive at the first position: its least "
                     f"element{f' in {where}' if where else ''} is {np.min(np.asarray(leaf))}"
                 )
 
-    return Metric(name, root_times, root_times, divergence, root_divergence, check_at, True)
 
-
-def fisher(
-    log_likelihood: Callable[[PyTree, Any], Array],
-    rows: PyTree,
-    *,
-    prior_precision: float,
-    scale: float = 1.0,
-    slope: str | Field = "exact",
-    probes: int = 1,
-) -> Metric:
-    """The empirical Fisher diagonal, g_i = scale sum_n (d_i log p(row_n | theta))^2 + precision.
+class Diagonal(DiagonalMetric):
+    """G = diag(g(theta)) for a function from the position to a tree of its shape, all positive.
 
     Args:
-      log_likelihood: ``(position, row) -> log p``, for one row.
-      rows: arrays with one row per example; they become constants of the compiled step.
-      prior_precision: lambda > 0, which keeps g positive.
-      scale: N over the number of rows, if these are some of N.
-      slope: as for :func:`diagonal`.
-      probes: as for :func:`diagonal`.
+      function: g.
+      slope: where d g_i / d theta_i is from: ``"exact"``, ``"elementwise"`` (one product, right
+        if g_i depends on theta_i alone), ``"probed"``, or a function from the position to them.
+      probes: how many, with ``slope="probed"``.
+      name: what messages call it.
     """
-    check.function(log_likelihood=log_likelihood)
-    check.positive(prior_precision=prior_precision, scale=scale)
-    rows = jax.tree.map(jnp.asarray, rows)
 
-    def information(position: PyTree) -> PyTree:
-        each = jax.vmap(jax.grad(log_likelihood), (None, 0))(position, rows)
-        return jax.tree.map(
-            lambda grad: scale * jnp.sum(jnp.square(grad), axis=0) + prior_precision, each
-        )
+    function: Field
+    name: str = static("diagonal", kw_only=True)  # type: ignore[misc]
 
-    name = f"fisher(prior_precision={prior_precision:g}, scale={scale:g})"
-    return diagonal(information, slope=slope, probes=probes, name=name)
+    def __post_init__(self) -> None:
+        self.set(function=as_value(function=self.function))
+        super().__post_init__()
 
-
-def posterior_fisher(
-    posterior: Posterior,
-    *,
-    prior_precision: float,
-    rows: int | None = None,
-    slope: str | Field = "exact",
-    probes: int = 1,
-) -> Metric:
-    """The empirical Fisher diagonal of a posterior on its first ``rows`` rows, scaled to all N."""
-    if posterior.data is None:
-        raise ValueError("this posterior streams its data: use fisher with rows of your own")
-    if rows is not None:
-        check.count("rows", rows, least=1)
-    used = posterior.size if rows is None else min(rows, posterior.size)
-    x, y = jax.tree.map(lambda leaf: leaf[:used], (posterior.data.x, posterior.data.y))
-
-    def log_likelihood(position: PyTree, row: Any) -> Array:
-        x, y = jax.tree.map(lambda leaf: leaf[None], row)
-        return posterior.pointwise(position, x, y)[0]
-
-    return fisher(
-        log_likelihood,
-        (x, y),
-        prior_precision=prior_precision,
-        scale=posterior.size / used,
-        slope=slope,
-        probes=probes,
-    )
+    def g(self, position: PyTree) -> PyTree:
+        """The function's value."""
+        return self.function(position)

@@ -11,20 +11,21 @@ Hartmann, Girolami, Klami (2022), "Lagrangian manifold Monte Carlo on Monge patc
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import field
 
 import jax
 import jax.numpy as jnp
 from jax import Array
 
 from sundman import check
-from sundman.curvature import Curvature, exact
+from sundman.curvature import Curvature, as_curvature, exact
+from sundman.functions import as_value
 from sundman.metric_tensors.base import Metric, PyTree
 from sundman.noise import Stream
+from sundman.value import Number
 
 
-def monge(
-    potential: Callable[[PyTree], Array], alpha: float = 1.0, *, curvature: Curvature | None = None
-) -> Metric:
+class Monge(Metric):
     """The Monge metric of a potential; one gradient for S, two Hessian products and a trace more.
 
     Args:
@@ -33,55 +34,58 @@ def monge(
       curvature: the diagonal of H, for its trace; exact if it is not given, which takes as many
         products as there are coordinates (:func:`sundman.curvature.probed` takes a few).
     """
-    check.function(potential=potential)
-    check.not_negative(alpha=alpha)
-    hessian_diagonal = exact(potential) if curvature is None else curvature
-    check.function(curvature=hessian_diagonal)
 
-    def stretch(u: PyTree) -> Array:
-        return jnp.sqrt(1.0 + alpha**2 * _dot(u, u))
+    potential: Callable[[PyTree], Array]
+    alpha: Number = 1.0
+    curvature: Curvature | Callable[[Stream, PyTree], PyTree] | None = field(
+        default=None, kw_only=True
+    )
 
-    def root_times(position: PyTree, v: PyTree) -> PyTree:
-        u = jax.grad(potential)(position)
-        q = stretch(u)
-        share = alpha**2 / (q * (1.0 + q)) * _dot(u, v)
+    def __post_init__(self) -> None:
+        self.set(potential=as_value(potential=self.potential))
+        self.settle(alpha=check.not_negative)
+        if self.curvature is not None:
+            self.set(curvature=as_curvature(self.curvature))
+
+    def root_times(self, position: PyTree, v: PyTree) -> PyTree:
+        """v - chi (u . v) u."""
+        u = jax.grad(self.potential)(position)
+        chi, _ = self._chi(self._q(u))
+        share = chi * _dot(u, v)
         return jax.tree.map(lambda part, along: part - share * along, v, u)
 
-    def of(factor: Callable[[Array], tuple[Array, Array]]) -> Curvature:
-        def divergence(stream: Stream, position: PyTree) -> PyTree:
-            u, Hu = _gradient_and_product(potential, position)
-            size, change = factor(stretch(u))
-            trace = sum(
-                jnp.sum(leaf) for leaf in jax.tree.leaves(hessian_diagonal(stream, position))
-            )
-            along = size * trace + 2.0 * change * _dot(u, Hu)
-            return jax.tree.map(lambda part, turned: -size * turned - along * part, u, Hu)
+    def divergence(self, stream: Stream, position: PyTree) -> PyTree:
+        """Gamma with phi."""
+        return self._divergence(self._phi, stream, position)
 
-        return divergence
+    def root_divergence(self, stream: Stream, position: PyTree) -> PyTree:
+        """Gamma with chi."""
+        return self._divergence(self._chi, stream, position)
 
-    def inverse_factor(q: Array) -> tuple[Array, Array]:
-        return alpha**2 / q**2, -(alpha**4) / q**4
+    def _divergence(
+        self, factor: Callable[[Array], tuple[Array, Array]], stream: Stream, position: PyTree
+    ) -> PyTree:
+        u, product = jax.linearize(jax.grad(self.potential), position)
+        Hu = product(u)
+        phi, slope = factor(self._q(u))
+        curvature = exact(self.potential) if self.curvature is None else self.curvature
+        trace = sum(jnp.sum(leaf) for leaf in jax.tree.leaves(curvature(stream, position)))
+        along = phi * trace + 2.0 * slope * _dot(u, Hu)
+        return jax.tree.map(lambda u, Hu: -phi * Hu - along * u, u, Hu)
 
-    def root_factor(q: Array) -> tuple[Array, Array]:
+    def _q(self, u: PyTree) -> Array:
+        return jnp.sqrt(1.0 + self.alpha**2 * _dot(u, u))
+
+    def _phi(self, q: Array) -> tuple[Array, Array]:
+        """phi and phi'."""
+        return self.alpha**2 / q**2, -(self.alpha**4) / q**4
+
+    def _chi(self, q: Array) -> tuple[Array, Array]:
+        """chi and chi'."""
         both = q * (1.0 + q)
-        return alpha**2 / both, -(alpha**4) * (1.0 + 2.0 * q) / (2.0 * q * both**2)
-
-    return Metric(
-        f"monge(alpha={alpha:g})",
-        root_times,
-        root_times,
-        of(inverse_factor),
-        of(root_factor),
-        lambda position: None,
-    )
+        slope = -(self.alpha**4) * (1.0 + 2.0 * q) / (2.0 * q * both**2)
+        return self.alpha**2 / both, slope
 
 
 def _dot(one: PyTree, other: PyTree) -> Array:
     return jnp.asarray(sum(jax.tree.leaves(jax.tree.map(jnp.vdot, one, other))))
-
-
-def _gradient_and_product(potential: Callable, position: PyTree) -> tuple[PyTree, PyTree]:
-    """u = grad U and H u."""
-    gradient = jax.grad(potential)
-    u, product = jax.linearize(gradient, position)
-    return u, product(u)

@@ -1,6 +1,6 @@
 """Priors for the parameters of a model, assigned by parameter path."""
 
-from sundman.priors.assign import Rules, assign, check_rules, is_bias, is_weight
+from sundman.priors.assign import PriorLike, Rules, as_rules, assign, is_bias, is_weight, paths
 from sundman.priors.base import Prior
 from sundman.priors.elementwise import (
     cauchy_proxy,
@@ -13,15 +13,17 @@ from sundman.priors.horseshoe import horseshoe
 
 __all__ = [
     "Prior",
+    "PriorLike",
     "Rules",
+    "as_rules",
     "assign",
     "cauchy_proxy",
-    "check_rules",
     "gaussian",
     "horseshoe",
     "is_bias",
     "is_weight",
     "laplace",
+    "paths",
     "scale_mixture",
     "student_t",
 ]

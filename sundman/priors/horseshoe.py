@@ -15,38 +15,32 @@ Vehtari (2017) for the last.
 from __future__ import annotations
 
 import math
+from dataclasses import field
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 from jax import Array
+from jax.scipy.special import gammaln
 
 from sundman import check
 from sundman.priors.base import (
     Prior,
     PyTree,
+    checked_fan_in,
     log_half_cauchy,
     log_normal_density,
     log_normal_of_squares,
-    normal_prior,
-    scale_rule,
+    scale_for,
 )
 from sundman.priors.exponential_integral import log_scaled_exp1
+from sundman.value import Number, static
 
 FORMS = ("tensor", "marginal", "hierarchical", "regularised")
-_ONE = math.log(math.expm1(1.0))
+_SOFTPLUS_IS_ONE = math.log(math.expm1(1.0))
 
 
-def horseshoe(
-    scale: float = 1.0,
-    *,
-    form: str = "tensor",
-    fan_in: str | int | None = None,
-    jacobian: bool = True,
-    floor: float = 1e-3,
-    slab: float = 2.0,
-    slab_df: float = 4.0,
-) -> Prior:
+class Horseshoe(Prior):
     """The horseshoe prior in one of its forms.
 
     Args:
@@ -58,65 +52,76 @@ def horseshoe(
       floor: marginal form only: the pole at 0 is cut at |w| about floor * s.
       slab, slab_df: regularised form only: c^2 ~ InvGamma(slab_df/2, slab_df slab^2/2).
     """
-    check.choice("form", form, FORMS)
-    rule = scale_rule(scale, fan_in)
-    if form == "tensor":
-        return _tensor(rule, jacobian)
-    if form == "marginal":
-        check.positive(floor=floor)
-        return _marginal(rule, floor)
-    check.positive(slab=slab, slab_df=slab_df)
-    return _local(rule, (slab, slab_df) if form == "regularised" else None)
 
+    scale: Number = 1.0
+    form: str = static("tensor", kw_only=True)
+    fan_in: str | int | None = static(None, kw_only=True)
+    jacobian: bool = static(True, kw_only=True)
+    floor: Number = field(default=1e-3, kw_only=True)
+    slab: Number = field(default=2.0, kw_only=True)
+    slab_df: Number = field(default=4.0, kw_only=True)
 
-def _tensor(rule: Any, jacobian: bool) -> Prior:
-    def hyper(shape: tuple[int, ...], dtype: Any) -> dict[str, Array]:
-        del shape
-        return {"p": jnp.asarray(_ONE, dtype)}
+    def __post_init__(self) -> None:
+        check.choice("form", self.form, FORMS)
+        check.choices_are_static(jacobian=self.jacobian)
+        positive = check.positive
+        self.settle(scale=positive, floor=positive, slab=positive, slab_df=positive)
+        self.set(fan_in=checked_fan_in(self.fan_in), jacobian=bool(self.jacobian))
 
-    def of_squares(squares: Array, shape: tuple[int, ...], hyper: PyTree) -> Array:
-        p = hyper["p"]
-        log_sigma = jnp.log(jax.nn.softplus(p)) + math.log(rule(shape))
-        log_prior = math.log(2.0 / math.pi) - jnp.logaddexp(0.0, 2.0 * log_sigma)
-        if jacobian:
-            log_prior += jax.nn.log_sigmoid(p) + math.log(rule(shape))
-        return log_normal_of_squares(squares, math.prod(shape), log_sigma) + log_prior
+    @property
+    def sees_squares(self) -> bool:
+        """The tensor form is normal given its one scale."""
+        return self.form == "tensor"
 
-    return normal_prior("horseshoe_tensor", of_squares, hyper)
+    def _log_scale(self, shape: tuple[int, ...]) -> Array:
+        return jnp.log(scale_for(shape, self.scale, self.fan_in))
 
-
-def _marginal(rule: Any, floor: float) -> Prior:
-    constant = -0.5 * math.log(2.0 * math.pi**3)
-
-    def log_density(w: Array, hyper: PyTree) -> Array:
-        del hyper
-        at = rule(w.shape)
-        u = 0.5 * jnp.square(w / at) + 0.5 * floor**2
-        return jnp.sum(log_scaled_exp1(u)) + w.size * (constant - math.log(at))
-
-    return Prior("horseshoe_marginal", log_density)
-
-
-def _local(rule: Any, slab: tuple[float, float] | None) -> Prior:
-    def hyper(shape: tuple[int, ...], dtype: Any) -> dict[str, Array]:
+    def hyper(self, shape: tuple[int, ...], dtype: Any) -> dict[str, Array] | None:
+        """The scales at 1, and the slab at its width."""
+        if self.form == "tensor":
+            return {"p": jnp.asarray(_SOFTPLUS_IS_ONE, dtype)}
+        if self.form == "marginal":
+            return None
         scales = {"log_local": jnp.zeros(shape, dtype), "log_global": jnp.zeros((), dtype)}
-        if slab is not None:
-            scales["log_slab2"] = jnp.asarray(2.0 * math.log(slab[0]), dtype)
+        if self.form == "regularised":
+            scales["log_slab2"] = jnp.asarray(2.0 * jnp.log(self.slab), dtype)
         return scales
 
-    def log_density(w: Array, hyper: PyTree) -> Array:
+    def log_density(self, w: Array, hyper: PyTree) -> Array:
+        """The sum of the log densities of the weights, and of the sampled scales."""
+        if self.form == "tensor":
+            return self.of_squares(jnp.sum(jnp.square(w)), w.shape, hyper)
+        return self._marginal(w) if self.form == "marginal" else self._local(w, hyper)
+
+    def of_squares(self, squares: Array, shape: tuple[int, ...], hyper: PyTree) -> Array:
+        """The tensor form: log N(w; 0, sigma^2) + log C+(sigma), and log d sigma / d p."""
+        p = hyper["p"]
+        log_sigma = jnp.log(jax.nn.softplus(p)) + self._log_scale(shape)
+        log_prior = math.log(2.0 / math.pi) - jnp.logaddexp(0.0, 2.0 * log_sigma)
+        if self.jacobian:
+            log_prior += jax.nn.log_sigmoid(p) + self._log_scale(shape)
+        return log_normal_of_squares(squares, math.prod(shape), log_sigma) + log_prior
+
+    def _marginal(self, w: Array) -> Array:
+        """p(w) = e^u E1(u) / sqrt(2 pi^3) / s with u = (w/s)^2 / 2, cut at ``floor``."""
+        scale = scale_for(w.shape, self.scale, self.fan_in)
+        u = 0.5 * jnp.square(w / scale) + 0.5 * self.floor**2
+        constant = -0.5 * math.log(2.0 * math.pi**3)
+        return jnp.sum(log_scaled_exp1(u)) + w.size * (constant - jnp.log(scale))
+
+    def _local(self, w: Array, hyper: PyTree) -> Array:
+        """The hierarchical and the regularised form."""
         local, global_ = hyper["log_local"], hyper["log_global"]
-        log_scale = local + global_ + math.log(rule(w.shape))
+        log_scale = local + global_ + self._log_scale(w.shape)
         log_prior = jnp.sum(log_half_cauchy(local)) + log_half_cauchy(global_)
-        if slab is not None:
-            width, df = slab
+        if self.form == "regularised":
             log_c2 = hyper["log_slab2"]
             # 1 / scale^2 -> 1 / scale^2 + 1 / c^2
             log_scale = -0.5 * jnp.logaddexp(-2.0 * log_scale, -log_c2)
-            shape, rate = 0.5 * df, 0.5 * df * width**2
-            constant = shape * math.log(rate) - math.lgamma(shape)
+            shape, rate = 0.5 * self.slab_df, 0.5 * self.slab_df * self.slab**2
+            constant = shape * jnp.log(rate) - gammaln(shape)
             log_prior += constant - shape * log_c2 - rate * jnp.exp(-log_c2)
         return jnp.sum(log_normal_density(w, log_scale)) + log_prior
 
-    name = "horseshoe_hierarchical" if slab is None else "horseshoe_regularised"
-    return Prior(name, log_density, hyper)
+
+horseshoe = Horseshoe

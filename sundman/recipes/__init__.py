@@ -22,8 +22,11 @@ from sundman.recipes.preconditioned import (
     sgrhmc,
     sgrld,
 )
+from sundman.recipes.registry import RECIPES, Recipe, recipe
 
 __all__ = [
+    "RECIPES",
+    "Recipe",
     "adam_sgld",
     "baoab",
     "contour_sgld",
@@ -32,6 +35,7 @@ __all__ = [
     "lm",
     "obabo",
     "psgld",
+    "recipe",
     "replica_exchange_sgld",
     "sa_lm",
     "sa_sghmc",

@@ -1,4 +1,7 @@
-"""Kinetic samplers: the position has a momentum."""
+"""Kinetic samplers: the position has a momentum.
+
+A learning rate is that of SGD with momentum: dt = sqrt(h / N).
+"""
 
 from __future__ import annotations
 
@@ -6,82 +9,200 @@ from typing import Unpack
 
 from sundman import clocks, integrators
 from sundman.clocks import SundmanSettings
+from sundman.clocks.base import Step
+from sundman.recipes.registry import recipe
+from sundman.recipes.steps import StepOrClock, as_clock
 from sundman.samplers import Sampler, compose
+from sundman.value import Number
 
 
-def sghmc(h: float, temperature: float = 1.0, *, gamma: float = 1.0, sigma: float = 0.0) -> Sampler:
-    """SGHMC with friction gamma and gradient-noise estimate sigma, at the fixed step h."""
-    return compose(integrators.sghmc(temperature, gamma=gamma, sigma=sigma), clocks.constant(h))
-
-
-def sa_sghmc(
-    dtau: float,
+@recipe("SGHMC", integrators.sghmc, clocks.constant, for_networks=True)
+def sghmc(
+    h: StepOrClock,
+    temperature: Number | None = None,
     *,
-    temperature: float = 1.0,
-    gamma: float = 1.0,
-    sigma: float = 0.0,
-    **clock: Unpack[SundmanSettings],
+    gamma: Number = 1.0,
+    sigma: Number = 0.0,
 ) -> Sampler:
-    """SGHMC on the Sundman clock."""
-    return compose(
-        integrators.sghmc(temperature, gamma=gamma, sigma=sigma), clocks.sundman(dtau, **clock)
-    )
+    """SGHMC with friction gamma and gradient-noise estimate sigma, at the fixed step h.
 
+        sundman.sghmc(0.01, gamma=5.0)
 
-def baoab(h: float, temperature: float = 1.0, *, gamma: float = 1.0, sigma: float = 0.0) -> Sampler:
-    """BAOAB kinetic Langevin at the fixed step h."""
-    return compose(integrators.baoab(temperature, gamma=gamma, sigma=sigma), clocks.constant(h))
+    Args:
+      h: the step: a physical time, a learning rate, an optax schedule, or a clock.
+      temperature: T; None is that of the target, or 1.
+      gamma: the friction.
+      sigma: standard deviation of the gradient noise in each coordinate, if it is known.
 
-
-def samadams(
-    dtau: float,
-    *,
-    temperature: float = 1.0,
-    gamma: float = 1.0,
-    sigma: float = 0.0,
-    **clock: Unpack[SundmanSettings],
-) -> Sampler:
-    """SamAdams, ZBAOABZ: BAOAB on the Sundman clock.
-
-    The clock's settings default to alpha=1, m=0.1, M=10, r=0.25.
+    Returns:
+      The sampler.
     """
-    settings: SundmanSettings = {"alpha": 1.0, "m": 0.1, "M": 10.0, "r": 0.25, **clock}
-    return compose(
-        integrators.baoab(temperature, gamma=gamma, sigma=sigma), clocks.sundman(dtau, **settings)
-    )
+    integrator = integrators.sghmc(temperature, gamma=gamma, sigma=sigma)
+    return compose(integrator, as_clock(h))
 
 
-def sgnht(
-    h: float,
-    temperature: float = 1.0,
+@recipe("SA-SGHMC", integrators.sghmc, clocks.sundman, for_networks=True)
+def sa_sghmc(
+    dtau: Step,
     *,
-    gamma: float = 1.0,
-    mass: float = 1.0,
+    temperature: Number | None = None,
+    gamma: Number = 1.0,
+    sigma: Number = 0.0,
+    **clock: Unpack[SundmanSettings],
+) -> Sampler:
+    """SGHMC on the Sundman clock.
+
+        sundman.sa_sghmc(0.01, gamma=5.0, alpha=1.0, m=0.1, M=10.0, r=0.25)
+
+    Args:
+      dtau: the step of the transformed time, or a learning rate.
+      temperature: T; None is that of the target, or 1.
+      gamma: the friction.
+      sigma: standard deviation of the gradient noise in each coordinate, if it is known.
+      clock: settings of :class:`sundman.clocks.sundman`.
+
+    Returns:
+      The sampler.
+    """
+    integrator = integrators.sghmc(temperature, gamma=gamma, sigma=sigma)
+    return compose(integrator, clocks.sundman(dtau, **clock))
+
+
+@recipe("BAOAB", integrators.baoab, clocks.constant, for_networks=True)
+def baoab(
+    h: StepOrClock,
+    temperature: Number | None = None,
+    *,
+    gamma: Number = 1.0,
+    sigma: Number = 0.0,
+) -> Sampler:
+    """BAOAB kinetic Langevin at the fixed step h.
+
+        sundman.baoab(0.01, gamma=5.0)
+
+    Args:
+      h: the step: a physical time, a learning rate, an optax schedule, or a clock.
+      temperature: T; None is that of the target, or 1.
+      gamma: the friction.
+      sigma: standard deviation of the gradient noise in each coordinate, if it is known.
+
+    Returns:
+      The sampler.
+    """
+    integrator = integrators.baoab(temperature, gamma=gamma, sigma=sigma)
+    return compose(integrator, as_clock(h))
+
+
+@recipe("SamAdams", integrators.baoab, clocks.sundman, for_networks=True)
+def samadams(
+    dtau: Step,
+    *,
+    temperature: Number | None = None,
+    gamma: Number = 1.0,
+    sigma: Number = 0.0,
+    **clock: Unpack[SundmanSettings],
+) -> Sampler:
+    """SamAdams, ZBAOABZ: BAOAB on the Sundman clock, by default alpha=1, m=0.1, M=10, r=0.25.
+
+        sundman.samadams(0.01, gamma=5.0)
+
+    Args:
+      dtau: the step of the transformed time, or a learning rate.
+      temperature: T; None is that of the target, or 1.
+      gamma: the friction.
+      sigma: standard deviation of the gradient noise in each coordinate, if it is known.
+      clock: settings of :class:`sundman.clocks.sundman`.
+
+    Returns:
+      The sampler.
+    """
+    settings: SundmanSettings = {"m": 0.1, "M": 10.0, "r": 0.25, **clock}
+    if "a" not in settings:
+        settings = {"alpha": 1.0, **settings}
+    integrator = integrators.baoab(temperature, gamma=gamma, sigma=sigma)
+    return compose(integrator, clocks.sundman(dtau, **settings))
+
+
+@recipe("SGNHT", integrators.sgnht, clocks.constant, for_networks=True)
+def sgnht(
+    h: StepOrClock,
+    temperature: Number | None = None,
+    *,
+    gamma: Number = 1.0,
+    mass: Number = 1.0,
     per_coordinate: bool = False,
 ) -> Sampler:
-    """SGNHT (adaptive Langevin, BADODAB) at the fixed step h."""
+    """SGNHT (adaptive Langevin, BADODAB) at the fixed step h.
+
+        sundman.sgnht(0.01, gamma=5.0)
+
+    Args:
+      h: the step: a physical time, a learning rate, an optax schedule, or a clock.
+      temperature: T; None is that of the target, or 1.
+      gamma: the friction.
+      mass: the inertia of the thermostat per degree of freedom.
+      per_coordinate: a thermostat for each coordinate.
+
+    Returns:
+      The sampler.
+    """
     integrator = integrators.sgnht(
         temperature, gamma=gamma, mass=mass, per_coordinate=per_coordinate
     )
-    return compose(integrator, clocks.constant(h))
+    return compose(integrator, as_clock(h))
 
 
+@recipe("SA-SGNHT", integrators.sgnht, clocks.sundman, for_networks=True)
 def sa_sgnht(
-    dtau: float,
+    dtau: Step,
     *,
-    temperature: float = 1.0,
-    gamma: float = 1.0,
-    mass: float = 1.0,
+    temperature: Number | None = None,
+    gamma: Number = 1.0,
+    mass: Number = 1.0,
     per_coordinate: bool = False,
     **clock: Unpack[SundmanSettings],
 ) -> Sampler:
-    """SGNHT on the Sundman clock."""
+    """SGNHT on the Sundman clock.
+
+        sundman.sa_sgnht(0.01, gamma=5.0, alpha=1.0, m=0.1, M=10.0, r=0.25)
+
+    Args:
+      dtau: the step of the transformed time, or a learning rate.
+      temperature: T; None is that of the target, or 1.
+      gamma: the friction.
+      mass: the inertia of the thermostat per degree of freedom.
+      per_coordinate: a thermostat for each coordinate.
+      clock: settings of :class:`sundman.clocks.sundman`.
+
+    Returns:
+      The sampler.
+    """
     integrator = integrators.sgnht(
         temperature, gamma=gamma, mass=mass, per_coordinate=per_coordinate
     )
     return compose(integrator, clocks.sundman(dtau, **clock))
 
 
-def obabo(h: float, temperature: float = 1.0, *, gamma: float = 1.0, sigma: float = 0.0) -> Sampler:
-    """OBABO kinetic Langevin at the fixed step h."""
-    return compose(integrators.obabo(temperature, gamma=gamma, sigma=sigma), clocks.constant(h))
+@recipe("OBABO", integrators.obabo, clocks.constant, for_networks=True)
+def obabo(
+    h: StepOrClock,
+    temperature: Number | None = None,
+    *,
+    gamma: Number = 1.0,
+    sigma: Number = 0.0,
+) -> Sampler:
+    """OBABO kinetic Langevin at the fixed step h.
+
+        sundman.obabo(0.01, gamma=5.0)
+
+    Args:
+      h: the step: a physical time, a learning rate, an optax schedule, or a clock.
+      temperature: T; None is that of the target, or 1.
+      gamma: the friction.
+      sigma: standard deviation of the gradient noise in each coordinate, if it is known.
+
+    Returns:
+      The sampler.
+    """
+    integrator = integrators.obabo(temperature, gamma=gamma, sigma=sigma)
+    return compose(integrator, as_clock(h))

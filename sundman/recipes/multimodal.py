@@ -2,13 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import jax
 
 from sundman import check, clocks, integrators
 from sundman.clocks import Clock
+from sundman.clocks.base import Step
 from sundman.integrators import Integrator
 from sundman.noise import Noise
+from sundman.recipes.registry import recipe
+from sundman.recipes.steps import StepOrClock, as_clock
 from sundman.samplers import Sampler, compose
+from sundman.value import Number
+
+_CYCLE = 2000
+
+
+def _cycles(target: Any, step: float) -> Mapping[str, Any]:
+    """Cycles whose sampling stage has a mean step near the usual one."""
+    del target
+    return {"h": 4.0 * step, "cycle": _CYCLE}
+
+
+def _energies(target: Any, step: float) -> Mapping[str, Any]:
+    """The range of energies of exact draws."""
+    del step
+    energies = jax.vmap(target.potential)(target.exact(jax.random.key(0), 4096))
+    return {"low": float(energies.min()), "high": float(energies.max())}
 
 
 def _in_cycles(integrator: Integrator, clock: Clock) -> Sampler:
@@ -18,9 +40,16 @@ def _in_cycles(integrator: Integrator, clock: Clock) -> Sampler:
     return compose(integrators.staged(integrator, **clock.stages._asdict()), clock)
 
 
+@recipe(
+    "cyclical SGLD",
+    integrators.euler_maruyama,
+    clocks.cyclical,
+    in_cycles=True,
+    suggest=_cycles,
+)
 def cyclical_sgld(
-    h: float,
-    temperature: float = 1.0,
+    h: Step,
+    temperature: Number | None = None,
     *,
     cycle: int,
     explore: int | float = 0.8,
@@ -30,6 +59,18 @@ def cyclical_sgld(
 
     dt_n = h/2 (cos(pi (n mod cycle) / cycle) + 1), T = 0 in the first ``explore`` steps of a cycle,
     or that fraction of it. :func:`sundman.sample` takes draws from the sampling stages only.
+
+        sundman.cyclical_sgld(4e-3, cycle=2000)
+
+    Args:
+      h: the longest step, a physical time or a learning rate.
+      temperature: T; None is that of the target, or 1.
+      cycle: steps of a cycle.
+      explore: steps of a cycle that explore, or a fraction of it below 1.
+      noise: ``"gaussian"``, ``"two_point"`` or ``"three_point"``.
+
+    Returns:
+      The sampler.
     """
     return _in_cycles(
         integrators.euler_maruyama(temperature, noise=noise),
@@ -37,39 +78,67 @@ def cyclical_sgld(
     )
 
 
+@recipe("cyclical SGHMC", integrators.sghmc, clocks.cyclical, in_cycles=True, suggest=_cycles)
 def cyclical_sghmc(
-    h: float,
-    temperature: float = 1.0,
+    h: Step,
+    temperature: Number | None = None,
     *,
     cycle: int,
     explore: int | float = 0.8,
-    gamma: float = 1.0,
-    sigma: float = 0.0,
+    gamma: Number = 1.0,
+    sigma: Number = 0.0,
 ) -> Sampler:
-    """Cyclical SGHMC: in each cycle descent with momentum, then SGHMC; as :func:`cyclical_sgld`."""
+    """Cyclical SGHMC: in each cycle descent with momentum, then SGHMC; as :func:`cyclical_sgld`.
+
+        sundman.cyclical_sghmc(0.02, cycle=2000, gamma=5.0)
+
+    Args:
+      h: the longest step, a physical time or a learning rate.
+      temperature: T; None is that of the target, or 1.
+      cycle: steps of a cycle.
+      explore: steps of a cycle that explore, or a fraction of it below 1.
+      gamma: the friction.
+      sigma: standard deviation of the gradient noise in each coordinate, if it is known.
+
+    Returns:
+      The sampler.
+    """
     return _in_cycles(
         integrators.sghmc(temperature, gamma=gamma, sigma=sigma),
         clocks.cyclical(h, cycle=cycle, explore=explore),
     )
 
 
+@recipe("replica exchange SGLD", integrators.replica_exchange, clocks.constant)
 def replica_exchange_sgld(
-    h: float,
-    temperature: float = 1.0,
+    h: Number,
+    temperature: Number | None = None,
     *,
-    ratios: Sequence[float] = (1.0, 4.0),
-    step_factors: Sequence[float] | None = None,
-    swap_every: float = 10.0,
-    energy_variance: float = 0.0,
+    ratios: Sequence[Number] = (1.0, 4.0),
+    step_factors: Sequence[Number] | None = None,
+    swap_every: Number = 10.0,
+    energy_variance: Number = 0.0,
 ) -> Sampler:
     """Replica exchange SGLD: copies at temperatures T ratios, at the fixed step h.
 
     A swap of neighbours is tried once in ``swap_every`` steps on average, at random. The draws are
-    those of the first copy, at temperature T. ``energy_variance`` is the variance of one estimate
-    of U on a minibatch; settings of :func:`sundman.integrators.replica_exchange`.
+    those of the first copy, at temperature T.
+
+        sundman.replica_exchange_sgld(1e-3, ratios=(1.0, 2.0, 4.0))
+
+    Args:
+      h: the step, a physical time.
+      temperature: T; None is that of the target, or 1.
+      ratios: the temperatures of the copies over T, rising from 1.
+      step_factors: what h is multiplied with for each copy.
+      swap_every: steps between attempts, on average.
+      energy_variance: the variance of one estimate of U on a minibatch.
+
+    Returns:
+      The sampler.
     """
     check.positive(h=h, swap_every=swap_every)
-    if swap_every < 1:
+    if check.known(swap_every) and swap_every < 1:
         raise ValueError(f"there is at most one swap a step, got swap_every={swap_every!r}")
     return compose(
         integrators.replica_exchange(
@@ -83,24 +152,40 @@ def replica_exchange_sgld(
     )
 
 
+@recipe("contour SGLD", integrators.contour, clocks.constant, suggest=_energies)
 def contour_sgld(
-    h: float,
-    temperature: float = 1.0,
+    h: StepOrClock,
+    temperature: Number | None = None,
     *,
-    low: float,
-    high: float,
+    low: Number,
+    high: Number,
     bins: int = 50,
-    flatness: float = 0.75,
-    gain: float = 0.1,
-    gain_offset: float = 100.0,
-    gain_power: float = 1.0,
+    flatness: Number = 0.75,
+    gain: Number = 0.1,
+    gain_offset: Number = 100.0,
+    gain_power: Number = 1.0,
     learn: int | None = None,
-    least: float = 1e-6,
+    least: Number = 1e-6,
 ) -> Sampler:
     """Contour SGLD at the fixed step h: energies from low to high are flattened and reweighted.
 
-    Settings of :func:`sundman.integrators.contour`. With ``learn`` equal to the burn-in of the run
-    the landscape is fixed before the first draw, and averages are not biased by its changes.
+    With ``learn`` equal to the burn-in of the run the landscape is fixed before the first draw, and
+    averages are not biased by its changes.
+
+        sundman.contour_sgld(1e-3, low=0.0, high=25.0, learn=10_000)
+
+    Args:
+      h: the step: a physical time, a learning rate, an optax schedule, or a clock.
+      temperature: T; None is that of the target, or 1.
+      low, high: the range of U to flatten: from near its minimum to above the barriers.
+      bins: how many bins it is cut into.
+      flatness: 0 is SGLD, at 1 all bins are met equally often.
+      gain, gain_offset, gain_power: how fast the landscape is learnt.
+      learn: steps after which it is fixed; it never is if not given.
+      least: what a bin has at least.
+
+    Returns:
+      The sampler.
     """
     return compose(
         integrators.contour(
@@ -115,5 +200,5 @@ def contour_sgld(
             learn=learn,
             least=least,
         ),
-        clocks.constant(h),
+        as_clock(h),
     )

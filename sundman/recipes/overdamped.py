@@ -6,39 +6,88 @@ from typing import Unpack
 
 from sundman import clocks, integrators
 from sundman.clocks import SundmanSettings
+from sundman.clocks.base import Step
 from sundman.noise import Noise
+from sundman.recipes.registry import recipe
+from sundman.recipes.steps import StepOrClock, as_clock
 from sundman.samplers import Sampler, compose
+from sundman.value import Number
 
 
-def sgld(h: float, temperature: float = 1.0, *, noise: str | Noise = "gaussian") -> Sampler:
+@recipe("SGLD", integrators.euler_maruyama, clocks.constant, for_networks=True)
+def sgld(
+    h: StepOrClock, temperature: Number | None = None, *, noise: str | Noise = "gaussian"
+) -> Sampler:
     """SGLD: Euler-Maruyama at the fixed step h.
 
     theta <- theta - h G + sqrt(2 T h) eps.
+
+        sundman.sgld(1e-3)                            # dt = 0.001
+        sundman.sgld(sundman.LearningRate(0.1))       # on the mean loss: dt = 0.1 / N
+        sundman.sgld(optax.cosine_decay_schedule(1e-3, 10_000))
+
+    Args:
+      h: the step: a physical time, a learning rate, an optax schedule, or a clock.
+      temperature: T; None is that of the target, or 1.
+      noise: ``"gaussian"``, ``"two_point"`` or ``"three_point"``.
+
+    Returns:
+      The sampler.
     """
-    return compose(integrators.euler_maruyama(temperature, noise=noise), clocks.constant(h))
+    return compose(integrators.euler_maruyama(temperature, noise=noise), as_clock(h))
 
 
+@recipe("SA-SGLD", integrators.euler_maruyama, clocks.sundman, for_networks=True)
 def sa_sgld(
-    dtau: float,
+    dtau: Step,
     *,
-    temperature: float = 1.0,
+    temperature: Number | None = None,
     noise: str | Noise = "gaussian",
     **clock: Unpack[SundmanSettings],
 ) -> Sampler:
-    """SA-SGLD: Euler-Maruyama on the Sundman clock; settings of :func:`sundman.clocks.sundman`.
+    """SA-SGLD: Euler-Maruyama on the Sundman clock.
 
     theta <- theta - dt G + sqrt(2 T dt) eps,   dt = psi(zeta) dtau.
+
+        sundman.sa_sgld(1e-3, alpha=0.5, m=0.1, M=10.0, r=0.5, omega=100.0)
+
+    Args:
+      dtau: the step of the transformed time, or a learning rate.
+      temperature: T; None is that of the target, or 1.
+      noise: ``"gaussian"``, ``"two_point"`` or ``"three_point"``.
+      clock: settings of :class:`sundman.clocks.sundman`.
+
+    Returns:
+      The sampler.
     """
     return compose(
         integrators.euler_maruyama(temperature, noise=noise), clocks.sundman(dtau, **clock)
     )
 
 
-def lm(h: float, temperature: float = 1.0) -> Sampler:
-    """Leimkuhler-Matthews at the fixed step h: second order in h."""
-    return compose(integrators.leimkuhler_matthews(temperature), clocks.constant(h))
+@recipe("LM", integrators.leimkuhler_matthews, clocks.constant, for_networks=True)
+def lm(h: StepOrClock, temperature: Number | None = None) -> Sampler:
+    """Leimkuhler-Matthews at the fixed step h: second order in h.
+
+    sundman.lm(1e-3)
+    """
+    return compose(integrators.leimkuhler_matthews(temperature), as_clock(h))
 
 
-def sa_lm(dtau: float, *, temperature: float = 1.0, **clock: Unpack[SundmanSettings]) -> Sampler:
-    """Leimkuhler-Matthews on the Sundman clock; needs a lag or a long memory."""
+@recipe("SA-LM", integrators.leimkuhler_matthews, clocks.sundman, for_networks=True)
+def sa_lm(
+    dtau: Step, *, temperature: Number | None = None, **clock: Unpack[SundmanSettings]
+) -> Sampler:
+    """Leimkuhler-Matthews on the Sundman clock; needs a lag or a long memory.
+
+        sundman.sa_lm(6e-4, a=0.01, M=10.0, r=0.5, omega=520.0, psi="scale_free", lag="guarded")
+
+    Args:
+      dtau: the step of the transformed time, or a learning rate.
+      temperature: T; None is that of the target, or 1.
+      clock: settings of :class:`sundman.clocks.sundman`.
+
+    Returns:
+      The sampler.
+    """
     return compose(integrators.leimkuhler_matthews(temperature), clocks.sundman(dtau, **clock))

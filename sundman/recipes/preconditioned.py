@@ -5,25 +5,59 @@ On the Sundman clock they are ``compose(integrators.psgld(...), clocks.sundman(.
 
 from __future__ import annotations
 
-from sundman import clocks, integrators
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from sundman import clocks, integrators, metric_tensors
 from sundman.curvature import Curvature
 from sundman.metric_tensors import Metric
+from sundman.recipes.registry import recipe
+from sundman.recipes.steps import StepOrClock, as_clock
 from sundman.samplers import Sampler, compose
+from sundman.value import Number
 
 
+def _preconditioned(target: Any, step: float) -> Mapping[str, Any]:
+    """The step and eps in units of the usual slope of a coordinate."""
+    slope = math.sqrt(target.squared_gradient / target.dim)
+    return {"h": step * slope, "eps": 0.1 * slope}
+
+
+def _monge(target: Any, step: float) -> Mapping[str, Any]:
+    """The Monge metric, which halves the step across the usual slope."""
+    del step
+    return {"metric": metric_tensors.monge(target.potential, target.squared_gradient**-0.5)}
+
+
+@recipe("pSGLD", integrators.psgld, clocks.constant, suggest=_preconditioned)
 def psgld(
-    h: float,
-    temperature: float = 1.0,
+    h: StepOrClock,
+    temperature: Number | None = None,
     *,
-    decay: float = 0.99,
-    eps: float = 1e-5,
-    scale: float = 1.0,
+    decay: Number = 0.99,
+    eps: Number = 1e-5,
+    scale: Number = 1.0,
     curvature: Curvature | None = None,
     divergence: str = "step",
 ) -> Sampler:
     """pSGLD at the fixed step h; biased without ``curvature``.
 
     theta <- theta - h P G + h T Gamma + sqrt(2 T h P) xi,   P = 1 / (sqrt(V) + eps).
+
+        sundman.psgld(1e-3, eps=0.1)
+
+    Args:
+      h: the step: a physical time, a learning rate, an optax schedule, or a clock.
+      temperature: T; None is that of the target, or 1.
+      decay: lambda of the average V of squared gradients.
+      eps: added to sqrt(V).
+      scale: what divides the gradient in V, N for mean gradients.
+      curvature: the diagonal of the Hessian of U; adds Gamma.
+      divergence: which Gamma, ``"step"`` or ``"limit"``.
+
+    Returns:
+      The sampler.
     """
     integrator = integrators.psgld(
         temperature,
@@ -33,45 +67,88 @@ def psgld(
         curvature=curvature,
         divergence=divergence,
     )
-    return compose(integrator, clocks.constant(h))
+    return compose(integrator, as_clock(h))
 
 
+@recipe("AdamSGLD", integrators.adam_sgld, clocks.constant, suggest=_preconditioned)
 def adam_sgld(
-    h: float,
-    temperature: float = 1.0,
+    h: StepOrClock,
+    temperature: Number | None = None,
     *,
-    beta1: float = 0.9,
-    beta2: float = 0.999,
-    eps: float = 1e-8,
-    scale: float = 1.0,
+    beta1: Number = 0.9,
+    beta2: Number = 0.999,
+    eps: Number = 1e-8,
+    scale: Number = 1.0,
 ) -> Sampler:
-    """AdamSGLD at the fixed step h: Adam with Langevin noise, biased by design."""
+    """AdamSGLD at the fixed step h: Adam with Langevin noise, biased by design.
+
+        sundman.adam_sgld(1e-3)
+
+    Args:
+      h: the step: a physical time, a learning rate, an optax schedule, or a clock.
+      temperature: T; None is that of the target, or 1.
+      beta1: decay of the average gradient.
+      beta2: decay of the average squared gradient.
+      eps: added to sqrt(V).
+      scale: what divides the gradient in V, N for mean gradients.
+
+    Returns:
+      The sampler.
+    """
     integrator = integrators.adam_sgld(temperature, beta1=beta1, beta2=beta2, eps=eps, scale=scale)
-    return compose(integrator, clocks.constant(h))
+    return compose(integrator, as_clock(h))
 
 
+@recipe("SGRLD", integrators.sgrld, clocks.constant, suggest=_monge)
 def sgrld(
-    h: float, temperature: float = 1.0, *, metric: Metric, divergence: bool = True
+    h: StepOrClock,
+    temperature: Number | None = None,
+    *,
+    metric: Metric,
+    divergence: bool = True,
 ) -> Sampler:
     """SGRLD in a metric (:mod:`sundman.metric_tensors`) at the fixed step h.
 
     theta <- theta - h G^{-1} grad + h T Gamma + sqrt(2 T h) G^{-1/2} xi.
+
+        sundman.sgrld(1e-3, metric=sundman.metric_tensors.monge(potential, 0.1))
+
+    Args:
+      h: the step: a physical time, a learning rate, an optax schedule, or a clock.
+      temperature: T; None is that of the target, or 1.
+      metric: G.
+      divergence: False leaves out Gamma and samples another law.
+
+    Returns:
+      The sampler.
     """
     return compose(
-        integrators.sgrld(metric, temperature, divergence=divergence), clocks.constant(h)
+        integrators.sgrld(temperature, metric=metric, divergence=divergence), as_clock(h)
     )
 
 
+@recipe("SGRHMC", integrators.sgrhmc, clocks.constant, suggest=_monge)
 def sgrhmc(
-    h: float,
-    temperature: float = 1.0,
+    h: StepOrClock,
+    temperature: Number | None = None,
     *,
     metric: Metric,
-    gamma: float = 1.0,
+    gamma: Number = 1.0,
     divergence: bool = True,
 ) -> Sampler:
-    """SGRHMC with friction gamma in a metric, at the fixed step h."""
-    return compose(
-        integrators.sgrhmc(metric, temperature, gamma=gamma, divergence=divergence),
-        clocks.constant(h),
-    )
+    """SGRHMC with friction gamma in a metric, at the fixed step h.
+
+        sundman.sgrhmc(0.01, metric=sundman.metric_tensors.monge(potential, 0.1))
+
+    Args:
+      h: the step: a physical time, a learning rate, an optax schedule, or a clock.
+      temperature: T; None is that of the target, or 1.
+      metric: G.
+      gamma: the friction.
+      divergence: False leaves out Gamma and samples another law.
+
+    Returns:
+      The sampler.
+    """
+    integrator = integrators.sgrhmc(temperature, metric=metric, gamma=gamma, divergence=divergence)
+    return compose(integrator, as_clock(h))

@@ -10,12 +10,13 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from sundman.clocks import Stages
 from sundman.runner import loop, online
 from sundman.runner.engine import Piece
 from sundman.runner.stages import turns
-from sundman.runner.turns import each_chain
+from sundman.runner.chain_mapping import each_chain
 
 PyTree = Any
 MEMORY = 64 * 2**20
@@ -23,19 +24,23 @@ _OPERATIONS = 1e10
 _LEAST_PER_STEP = 1e3
 
 
-def operations_per_step(chain: loop.Chain, plan: loop.Plan, data: PyTree) -> float:
+def operations_per_step(chain: loop.Chain, plan: loop.Plan, batch: PyTree) -> float:
     """Floating-point operations of one step of all chains, as the compiler counts them."""
-    leaves, structure = jax.tree.flatten((chain, data))
-    return _operations(plan, structure, tuple(jax.typeof(leaf) for leaf in leaves))
+    leaves, structure = jax.tree.flatten((plan, chain, batch))
+    shapes = tuple((np.shape(leaf), np.dtype(jnp.result_type(leaf))) for leaf in leaves)
+    return _operations(structure, shapes)
 
 
 @lru_cache(maxsize=256)
-def _operations(plan: loop.Plan, structure: Any, shapes: tuple) -> float:
-    chain, data = jax.tree.unflatten(
-        structure, [jax.ShapeDtypeStruct(leaf.shape, leaf.dtype) for leaf in shapes]
+def _operations(structure: Any, shapes: tuple[tuple[tuple[int, ...], np.dtype], ...]) -> float:
+    plan, chain, batch = jax.tree.unflatten(
+        structure, [jax.ShapeDtypeStruct(shape, dtype) for shape, dtype in shapes]
     )
-    step = jax.jit(lambda c, d: each_chain(lambda one: loop.step(one, d, plan)[0], c))
-    counted = step.lower(chain, data).cost_analysis()
+
+    def step(plan: loop.Plan, chain: loop.Chain, batch: PyTree) -> loop.Chain:
+        return each_chain(lambda one, c: loop.step(one, c, batch)[0], plan, chain)
+
+    counted = jax.jit(step).lower(plan, chain, batch).cost_analysis()
     flops = counted.get("flops", 0.0) if isinstance(counted, dict) else 0.0
     return max(float(flops), _LEAST_PER_STEP)
 
@@ -48,13 +53,13 @@ def bytes_per_draw(chain: loop.Chain, plan: loop.Plan) -> int:
 
 
 def sizes(
-    chain: loop.Chain, plan: loop.Plan, thin: int, data: PyTree, at_once: int | None
+    chain: loop.Chain, plan: loop.Plan, thin: int, batch: PyTree, at_once: int | None
 ) -> Piece:
     """The draws of a block and the steps of a piece of burn-in.
 
     ``at_once`` is the number of host batches handed over at a time, if data are streamed.
     """
-    steps = max(1, int(_OPERATIONS / operations_per_step(chain, plan, data)))
+    steps = max(1, int(_OPERATIONS / operations_per_step(chain, plan, batch)))
     if at_once is not None:
         steps = at_once
     draws = max(1, min(steps // thin, MEMORY // bytes_per_draw(chain, plan)))

@@ -17,10 +17,10 @@ from sundman.gradients import GradientEstimator, Streamed
 from sundman.runner import blocks, loop, start, timed
 from sundman.runner.engine import ByTime, Engine, InMemory, Piece, Streaming, most_batches
 from sundman.runner.guard import POLICIES, Guard, Losses, Work
-from sundman.runner.health import rise_scale
+from sundman.runner.health import rise_scale, size_of
 from sundman.runner.replicas import OfColdest, copies, replicated
 from sundman.runner.stages import check_stages, draws_within, turns
-from sundman.samplers import Sampler
+from sundman.samplers import Sampler, check_stacked
 
 PyTree = Any
 _MOST_STEPS = 2**32 - 1
@@ -108,7 +108,15 @@ def check_call(call: Call) -> None:
         raise TypeError(
             f"sampler must be a sundman sampler, such as sundman.sgld(1e-3); got {call.sampler!r}"
         )
-    if call.thin_time is not None and call.sampler.integrator.weigh is not None:
+    stacked = call.sampler.stacked
+    if stacked is not None:
+        if stacked != call.chains:
+            raise ValueError(
+                f"the sampler has settings for {stacked} chains, and chains={call.chains}: a "
+                "stacked sampler needs one row of settings for each chain"
+            )
+        check_stacked(call.sampler)
+    if call.thin_time is not None and call.sampler.integrator.has_weights:
         raise ValueError(
             f"thin_time gives draws of equal weight, and {call.settings['integrator']} has weights "
             "besides dt: use thin"
@@ -128,7 +136,7 @@ class Parts:
     """What a run is made of: the work at its beginning, and what turns it into draws.
 
     ``at_once`` is the number of host batches handed over at a time, if data are streamed;
-    ``example`` is what a step is given: such a batch, or all data in memory.
+    ``example`` is such a batch, of streamed data.
     """
 
     plan: loop.Plan
@@ -158,15 +166,21 @@ def prepare(call: Call, size: Piece | None = None) -> Parts:
         gradient = replicated(gradient, replicas)
         positions = copies(positions, replicas)
         collect, online = OfColdest(collect), online and OfColdest(online)
-    sampler.integrator.init(jax.tree.map(lambda leaf: leaf[0], positions))  # its checks see values
-    chain = start.start_chains(positions, sampler, call.key, call.chains)
+    first = jax.tree.map(lambda leaf: leaf[0], positions)
+    sampler.of_chain(0).integrator.init(first)  # its checks see values
+    stacked = sampler.stacked is not None
+    chain = start.start_chains(positions, sampler, call.key, stacked=stacked)
     chain = start.with_memory(chain, gradient)
-    plan = loop.Plan(gradient, sampler, collect, weighting, call.stats, online, call.native)
-    at_once, data = _host(gradient)
+    plan = loop.Plan(
+        gradient, sampler, collect, weighting, call.stats, online, call.native, stacked
+    )
+    at_once, batch = _host(gradient)
     if size is None:
-        size = blocks.sizes(chain, plan, call.thin, data, at_once)
+        size = blocks.sizes(chain, plan, call.thin, batch, at_once)
     guard = Guard(
-        scale=rise_scale(chain.position, sampler.temperature),
+        scale=np.broadcast_to(
+            np.asarray(rise_scale(size_of(chain.position), sampler.temperature)), (call.chains,)
+        ),
         thin=call.thin if call.thin_time is None else None,
         restart=call.on_divergence == "restart",
         keeps_position=call.collect is None and replicas == 1,
@@ -174,16 +188,16 @@ def prepare(call: Call, size: Piece | None = None) -> Parts:
     )
     averages = blocks.begin_online(chain, plan)
     if call.thin_time is not None:
-        chain = timed.begin(chain, jnp.float32(call.thin_time), data, plan=plan)
+        chain = timed.begin(plan, chain, jnp.float32(call.thin_time))
     work = Work(chain, averages)
     pieces = blocks.pieces(call.burn_in, call.draws, call.thin, size, sampler.clock.stages)
-    return Parts(plan, work, guard, size, pieces, at_once, data)
+    return Parts(plan, work, guard, size, pieces, at_once, batch)
 
 
 def _host(gradient: GradientEstimator) -> tuple[int | None, PyTree]:
-    """How many host batches go to the device at a time, and data to count operations with."""
+    """How many host batches go to the device at a time, and one to count operations with."""
     if not isinstance(gradient, Streamed):
-        return None, gradient.data
+        return None, None
     host = gradient.posterior.host
     assert host is not None
     x, y = host.peek()  # taking a batch would lose it, if the iterable gives each only once

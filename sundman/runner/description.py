@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import zlib
 from dataclasses import fields, is_dataclass
-from functools import partial
 from typing import Any
 
 import jax
@@ -16,7 +15,7 @@ from sundman.posterior import Posterior
 from sundman.runner import loop
 from sundman.runner.call import Call, Parts
 from sundman.runner.session import last_chain, last_position
-from sundman.runner.turns import each_chain
+from sundman.runner.chain_mapping import each_chain
 from sundman.store.run import leaf_names, skeleton
 from sundman.targets import Target
 
@@ -31,9 +30,11 @@ def _estimator_in_words(estimator: Any) -> dict[str, Any]:
         value = getattr(estimator, field.name)
         if value is None or isinstance(value, (bool, int, float, str)):
             found[f"target.{field.name}"] = value
+        elif isinstance(value, Posterior):
+            continue
         elif is_dataclass(value):
             found |= _estimator_in_words(value)
-        elif not isinstance(value, Posterior):
+        else:
             found[f"target.{field.name}"] = _checksum(value)
     return found
 
@@ -89,16 +90,16 @@ def identify(call: Call, parts: Parts) -> dict[str, str]:
     return {name: str(value) for name, value in found.items()}
 
 
-@partial(jax.jit, static_argnames=("gradient",))
-def _potential(stream: Stream, position: PyTree, data: PyTree, gradient: Any) -> Any:
-    return gradient(stream, position, data)[0]
+@jax.jit
+def _potential(gradient: Any, stream: Stream, position: PyTree, batch: PyTree) -> Any:
+    return gradient(stream, position, batch)[0]
 
 
 def first_potential(parts: Parts) -> float:
     """The potential where chain 0 begins: it tells targets apart that are called the same."""
     position, state, _ = jax.tree.map(lambda leaf: leaf[0], last_chain(parts.work))
     stream = Stream(state.key, state.clock.step)
-    return float(np.sum(_potential(stream, position, parts.example, parts.plan.gradient)))
+    return float(np.sum(_potential(parts.plan.gradient, stream, position, parts.example)))
 
 
 def describe(call: Call, parts: Parts) -> dict[str, Any]:
@@ -131,10 +132,13 @@ def columns(values: PyTree, weight: Any, stats: dict[str, Any]) -> dict[str, Any
 def layout(call: Call, parts: Parts) -> tuple[dict[str, PyTree], dict[str, tuple]]:
     """The skeletons of the pytrees of a run, and name -> (shape, dtype) of its arrays."""
     chain = last_chain(parts.work)
-    data = parts.example
     values = jax.eval_shape(jax.vmap(parts.plan.collect), chain.position)
     _, _, weight, stats = jax.eval_shape(
-        lambda c: each_chain(lambda one: loop.step(one, data, parts.plan), c), chain
+        lambda plan, chains: each_chain(
+            lambda one, c: loop.step(one, c, parts.example), plan, chains
+        ),
+        parts.plan,
+        chain,
     )
     shapes = {
         name: ((leaf.shape[0], call.draws, *leaf.shape[1:]), leaf.dtype)

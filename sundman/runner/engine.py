@@ -48,9 +48,7 @@ class InMemory(NamedTuple):
 
     def burn(self, work: Work, low: np.ndarray, piece: Piece) -> tuple[Work, health.Health]:
         """Steps without draws."""
-        chain, found = loop.advance(
-            work.chain, low, jnp.uint32(piece.steps), self.plan.gradient.data, plan=self.plan
-        )
+        chain, found = loop.advance(self.plan, work.chain, low, jnp.uint32(piece.steps))
         return work._replace(chain=chain), found
 
     def draw(
@@ -58,13 +56,11 @@ class InMemory(NamedTuple):
     ) -> tuple[Work, loop.Record, health.Health]:
         """A block of draws."""
         chain, averages, record, found = loop.block(
+            self.plan,
             work.chain,
             work.averages,
             low,
             jnp.uint32(piece.draws),
-            self.plan.gradient.data,
-            None,
-            plan=self.plan,
             capacity=self.capacity,
             thin=self.thin,
         )
@@ -88,13 +84,12 @@ class ByTime(NamedTuple):
     ) -> tuple[Work, loop.Record, health.Health]:
         """A block of draws."""
         state, averages, record, found = timed.block(
+            self.plan,
             work.chain,
             work.averages,
             low,
             jnp.uint32(piece.draws),
             jnp.float32(self.interval),
-            self.plan.gradient.data,
-            plan=self.plan,
             capacity=self.capacity,
         )
         return Work(state, averages), record, found
@@ -137,7 +132,7 @@ class Streaming:
         chain, found, good, worst = work.chain, None, np.zeros(len(low), int), np.zeros(len(low))
         for length in self._lengths(Piece(0, piece.steps)):
             chain, found = loop.advance(
-                chain, low, jnp.uint32(length), next(self._batches), plan=self.plan, streamed=True
+                self.plan, chain, low, jnp.uint32(length), next(self._batches), streamed=True
             )
             going = worst < health.RUNAWAY
             good = good + np.where(going, found.steps, 0)
@@ -154,13 +149,12 @@ class Streaming:
         records, found, worst = [], None, np.zeros(len(low))
         for draws, thin in parts:
             chain, averages, record, found = loop.block(
+                self.plan,
                 work.chain,
                 work.averages,
                 low,
                 jnp.uint32(draws),
-                None,
                 next(self._batches),
-                plan=self.plan,
                 capacity=draws,
                 thin=thin,
             )

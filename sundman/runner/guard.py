@@ -119,14 +119,14 @@ class Guard:
     """Watches the blocks of one run.
 
     Attributes:
-      scale: d max(T, 1).
+      scale: d max(T, 1) of each chain.
       thin: steps between draws; None if they are a physical time apart.
       restart: whether a lost chain goes on from its last good state.
       keeps_position: whether the records hold positions.
       losses: what happened so far.
     """
 
-    scale: float
+    scale: np.ndarray
     thin: int | None
     restart: bool
     keeps_position: bool
@@ -158,7 +158,7 @@ class Guard:
         lost, events, good = np.zeros_like(suspect), [], {}
         potential = health.sound_potential(record.weight, record.stats, np)
         for chain in np.flatnonzero(suspect).tolist():
-            end = _first_bad(potential[:, chain], self.losses.low[chain], self.scale)
+            end = _first_bad(potential[:, chain], self.losses.low[chain], self.scale[chain])
             if end == len(potential) and finite[chain]:
                 continue
             lost[chain] = True

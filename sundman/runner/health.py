@@ -30,7 +30,7 @@ class Health(NamedTuple):
     steps: Array
 
 
-def rise(value: Any, low: Any, scale: float) -> Any:
+def rise(value: Any, low: Any, scale: Any) -> Any:
     """How far the potential is above its lowest: (U - U_low) / (d max(T, 1) + |U_low|).
 
     Below 1 or so in equilibrium, where U - U_low is about d T / 2.
@@ -38,10 +38,14 @@ def rise(value: Any, low: Any, scale: float) -> Any:
     return (value - low) / (scale + abs(low))
 
 
-def rise_scale(positions: PyTree, temperature: Any) -> float:
-    """d max(T, 1), for positions with a leading axis of chains."""
-    size = sum(leaf[0].size for leaf in jax.tree.leaves(positions))
-    return size * max(float(temperature), 1.0)
+def size_of(positions: PyTree) -> int:
+    """d, for positions with a leading axis of chains."""
+    return sum(leaf[0].size for leaf in jax.tree.leaves(positions))
+
+
+def rise_scale(size: int, temperature: Any) -> Any:
+    """d max(T, 1); of a stacked sampler, for each chain."""
+    return size * jnp.maximum(temperature, 1.0)
 
 
 def all_finite(positions: PyTree) -> Array:
@@ -76,5 +80,5 @@ def of_records(
     real = (jnp.arange(len(value)) < count)[:, None]
     low = jnp.minimum(low, jnp.min(jnp.where(real, value, jnp.inf), axis=0).astype(low.dtype))
     high = jnp.max(jnp.where(real, value, -jnp.inf), axis=0).astype(low.dtype)
-    worst = rise(high, low, rise_scale(positions, temperature))
+    worst = rise(high, low, rise_scale(size_of(positions), temperature))
     return Health(low, worst, all_finite(positions), jnp.zeros(low.shape, jnp.uint32))

@@ -13,29 +13,46 @@ from jax import Array, lax
 
 from sundman import native
 from sundman.gradients import GradientEstimator
-from sundman.gradients.parts import has_parts, in_parts
 from sundman.noise import Stream
 from sundman.runner import health, online
+from sundman.runner.chain_mapping import (
+    each_chain,
+    map_sequentially,
+    put_chain_axis,
+    runs_sequentially,
+)
 from sundman.runner.replicas import coldest
-from sundman.runner.turns import each_chain, in_turn, joined, takes_turns
 from sundman.samplers import Sampler, SamplerState
 from sundman.split import inner_product, squared_norm
+from sundman.value import Value, static
 
 PyTree = Any
-_EXAMINED = 32
+_CHECK_POTENTIAL_EVERY = 32
 STATS = ("time", "grad_norm", "zeta", "virial", "kinetic_temperature")
 
 
-class Plan(NamedTuple):
-    """What a compiled loop is made of; equal plans share one compilation."""
+class Plan(Value):
+    """What a compiled loop is made of, its numbers and data as leaves.
+
+    Attributes:
+      gradient: the estimator of U and its gradient.
+      sampler: the sampler, at a temperature and in physical time.
+      collect: what is kept of a position.
+      weighting: which step's dt weighs a position.
+      stats: what is recorded with a draw.
+      online: what is averaged over the draws, if anything.
+      native: whether the kernels are used.
+      stacked: whether the sampler has settings of its own for each chain, along a leading axis.
+    """
 
     gradient: GradientEstimator
     sampler: Sampler
-    collect: Callable[[PyTree], PyTree]
-    weighting: str = "leaving"
-    stats: tuple[str, ...] = STATS
-    online: Callable[[PyTree], PyTree] | None = None
-    native: bool = False
+    collect: Callable[[PyTree], PyTree] = static()
+    weighting: str = static("leaving")
+    stats: tuple[str, ...] = static(STATS)
+    online: Callable[[PyTree], PyTree] | None = static(None)
+    native: bool = static(False)
+    stacked: bool = static(False)
 
 
 class Chain(NamedTuple):
@@ -77,17 +94,28 @@ def _statistics(
     return found
 
 
-def step(chain: Chain, data: PyTree, plan: Plan) -> tuple[Chain, Array, Array, dict[str, Array]]:
-    """One step: the chain after it; and of the position it left, whether it was finite as far as
-    can be seen for nothing, its weight and its statistics. What is not used is not computed.
+def step(
+    plan: Plan, chain: Chain, batch: PyTree = None
+) -> tuple[Chain, Array, Array, dict[str, Array]]:
+    """One step of one chain.
+
+    Args:
+      plan: with a sampler that is not stacked.
+      chain: where it is.
+      batch: what this step's gradient is estimated on, if data are streamed.
+
+    Returns:
+      The chain after the step; and of the position it left, whether the cheap part of U was
+      finite, its weight and its statistics. What is not used is not computed.
     """
     position, state, memory = chain
     with native.using(plan.native):
         stream = Stream(state.key, state.clock.step)
-        part, value, grads, memory = in_parts(plan.gradient, stream, position, data, memory)
+        here, memory = plan.gradient.evaluate(stream, position, memory, batch)
+        loss, value, grads = here
         moved, after = plan.sampler.step(grads, state, position, value)
         if plan.sampler.integrator.replicas > 1:
-            part, value, grads, position = part.sum(), *coldest((value, grads, position))
+            loss, value, grads, position = loss.sum(), *coldest((value, grads, position))
         compute = _statistics(value, grads, position, state, after)
         stats = {name: compute[name]() for name in ("potential", *plan.stats) if name in compute}
     if plan.weighting == "leaving":
@@ -96,51 +124,65 @@ def step(chain: Chain, data: PyTree, plan: Plan) -> tuple[Chain, Array, Array, d
         arriving = plan.weighting == "arriving"
         led_here = after._replace(clock=state.clock)  # the step before, this position's own factor
         weight = plan.sampler.weight(led_here) if arriving else jnp.ones_like(after.clock.dt)
-    if plan.weighting != "leaving" or plan.sampler.integrator.weigh is not None:
+    if plan.weighting != "leaving" or plan.sampler.integrator.has_weights:
         stats["dt"] = after.clock.dt
-    return Chain(moved, after, memory), jnp.isfinite(part), weight, stats
+    return Chain(moved, after, memory), jnp.isfinite(loss), weight, stats
 
 
-@partial(jax.jit, static_argnames=("plan", "streamed"))
+@partial(jax.jit, static_argnames=("streamed",))
 def advance(
-    chains: Chain, low: Array, steps: Array, data: PyTree, *, plan: Plan, streamed: bool = False
+    plan: Plan,
+    chains: Chain,
+    low: Array,
+    steps: Array,
+    batches: PyTree = None,
+    *,
+    streamed: bool = False,
 ) -> tuple[Chain, health.Health]:
     """Move every chain by ``steps`` steps and keep nothing; ``streamed``: a batch for each.
 
     ``low`` is the lowest potential of each chain so far. A posterior's whole potential is looked
     at every 32 steps, since the prior's part of it is a pass over the parameters.
     """
-    if takes_turns(chains.position):
-        one_of = partial(advance, steps=steps, data=data, plan=plan, streamed=streamed)
-        return joined(in_turn(one_of, chains, low))
-    scale = health.rise_scale(chains.position, plan.sampler.temperature)
-    every = _EXAMINED if has_parts(plan.gradient) else 1
+    if runs_sequentially(chains.position):
 
-    def given(index: Array) -> PyTree:
+        def one_of(plan: Plan, chains: Chain, low: Array) -> tuple[Chain, health.Health]:
+            return advance(plan, chains, low, steps, batches, streamed=streamed)
+
+        return put_chain_axis(map_sequentially(one_of, plan, chains, low))
+    size = health.size_of(chains.position)
+    every = _CHECK_POTENTIAL_EVERY if plan.gradient.parts_differ else 1
+
+    def batch_of(index: Array) -> PyTree:
         if not streamed:
-            return data
-        return jax.tree.map(lambda leaf: lax.dynamic_index_in_dim(leaf, index, 0, False), data)
+            return None
+        return jax.tree.map(lambda leaf: lax.dynamic_index_in_dim(leaf, index, 0, False), batches)
 
-    def examined(index: Array, chain: Chain, low: Array, worst: Array, good: Array) -> tuple:
-        chain, _, _, stats = step(chain, given(index), plan)
+    def examined(
+        index: Array, plan: Plan, chain: Chain, low: Array, worst: Array, good: Array
+    ) -> tuple:
+        chain, _, _, stats = step(plan, chain, batch_of(index))
         value = stats["potential"].astype(low.dtype)
         low = jnp.minimum(low, value)
+        scale = health.rise_scale(size, plan.sampler.temperature)
         worst = jnp.maximum(worst, health.rise(value, low, scale))
         return chain, low, worst, good + (worst < health.RUNAWAY)
 
-    def lean(index: Array, chain: Chain, low: Array, worst: Array, good: Array) -> tuple:
-        chain, fine, _, _ = step(chain, given(index), plan)
+    def lean(
+        index: Array, plan: Plan, chain: Chain, low: Array, worst: Array, good: Array
+    ) -> tuple:
+        chain, fine, _, _ = step(plan, chain, batch_of(index))
         worst = jnp.where(fine, worst, jnp.inf)
         return chain, low, worst, good + (worst < health.RUNAWAY)
 
     def some(number: Array, carry: tuple) -> tuple:
         first = number * jnp.uint32(every)
-        carry = each_chain(partial(examined, first), *carry)
+        carry = each_chain(partial(examined, first), plan, *carry)
         if every == 1:
             return carry
         end = jnp.minimum(first + jnp.uint32(every), steps)
         return lax.fori_loop(
-            first + jnp.uint32(1), end, lambda i, c: each_chain(partial(lean, i), *c), carry
+            first + jnp.uint32(1), end, lambda i, c: each_chain(partial(lean, i), plan, *c), carry
         )
 
     carry = (chains, low, jnp.zeros_like(low), jnp.zeros(low.shape, jnp.uint32))
@@ -161,43 +203,49 @@ def room(record: PyTree, draws: int) -> PyTree:
     return jax.tree.map(lambda leaf: lax.empty((draws, *leaf.shape), leaf.dtype), record)
 
 
-@partial(jax.jit, static_argnames=("plan", "capacity", "thin"))
+@partial(jax.jit, static_argnames=("capacity", "thin"))
 def block(
+    plan: Plan,
     chains: Chain,
     averages: online.Average | None,
     low: Array,
     count: Array,
-    data: PyTree,
-    batches: PyTree,
+    batches: PyTree = None,
     *,
-    plan: Plan,
     capacity: int,
     thin: int,
 ) -> tuple[Chain, online.Average | None, Record, health.Health]:
     """``count`` draws of every chain, ``thin`` steps apart; records have axes (draw, chain).
 
     The records have room for ``capacity`` draws, so that blocks of any length share one
-    compilation. ``batches`` are given for a streamed gradient, one per step, in place of ``data``.
+    compilation. ``batches`` are given for a streamed gradient, one per step.
     """
-    if takes_turns(chains.position):
-        rest = {"count": count, "data": data, "batches": batches}
-        one_of = partial(block, **rest, plan=plan, capacity=capacity, thin=thin)
-        chains, averages, records, found = in_turn(one_of, chains, averages, low)
-        return *joined((chains, averages)), joined(records, axis=1), joined(found)
+    if runs_sequentially(chains.position):
+
+        def one_of(plan: Plan, chains: Chain, averages: Any, low: Array) -> tuple:
+            return block(
+                plan, chains, averages, low, count, batches, capacity=capacity, thin=thin
+            )
+
+        chains, averages, records, seen = map_sequentially(one_of, plan, chains, averages, low)
+        return (
+            *put_chain_axis((chains, averages)),
+            put_chain_axis(records, axis=1),
+            put_chain_axis(seen),
+        )
     if batches is not None:
         batches = jax.tree.map(lambda leaf: leaf.reshape(capacity, thin, *leaf.shape[1:]), batches)
 
-    def one(chain: Chain, batch: PyTree) -> tuple[Chain, Array, Array, dict[str, Array]]:
-        return step(chain, data if batch is None else batch, plan)
-
-    def lean(chain: Chain, batch: PyTree) -> tuple[Chain, Array]:
-        return one(chain, batch)[:2]
-
-    def draw(batch: PyTree, chain: Chain, average: Any) -> tuple[Chain, Any, Record]:
+    def draw(batch: PyTree, plan: Plan, chain: Chain, average: Any) -> tuple[Chain, Any, Record]:
         left, broke = chain.position, None
         values = plan.collect(left)
-        chain, fine, weight, stats = one(chain, jax.tree.map(lambda leaf: leaf[0], batch))
+        first = jax.tree.map(lambda leaf: leaf[0], batch)
+        chain, fine, weight, stats = step(plan, chain, first)
         if thin > 1:
+
+            def lean(chain: Chain, batch: PyTree) -> tuple[Chain, Array]:
+                return step(plan, chain, batch)[:2]
+
             others = jax.tree.map(lambda leaf: leaf[1:], batch)
             chain, rest = lax.scan(lean, chain, others, length=thin - 1)
             broke = jnp.sum(jnp.cumprod(jnp.append(fine, rest).astype(jnp.uint32)))
@@ -207,7 +255,7 @@ def block(
 
     def all_chains(index: Array, chains: Chain, averages: Any) -> tuple[Chain, Any, Record]:
         batch = jax.tree.map(lambda leaf: lax.dynamic_index_in_dim(leaf, index, 0, False), batches)
-        return each_chain(partial(draw, batch), chains, averages)
+        return each_chain(partial(draw, batch), plan, chains, averages)
 
     def body(index: Array, carry: tuple) -> tuple:
         chains, averages, records = carry
@@ -217,11 +265,7 @@ def block(
     records = room(jax.eval_shape(all_chains, jnp.uint32(0), chains, averages)[2], capacity)
     carry = (chains, averages, records)
     chains, averages, records = lax.fori_loop(jnp.uint32(0), count, body, carry)
-    return (
-        chains,
-        averages,
-        records,
-        health.of_records(
-            records.weight, records.stats, count, low, chains.position, plan.sampler.temperature
-        ),
+    seen = health.of_records(
+        records.weight, records.stats, count, low, chains.position, plan.sampler.temperature
     )
+    return chains, averages, records, seen

@@ -12,28 +12,23 @@ from jax import Array
 
 from sundman.gradients import GradientEstimator, RemembersGradients, Streamed
 from sundman.noise import Stream, fold, purposes
+from sundman.value import static
 
 PyTree = Any
 
 
-@dataclass(frozen=True)
-class Replicated:
+class Replicated(GradientEstimator):
     """The gradient at every copy, with randomness of its own."""
 
     gradient: GradientEstimator
-    number: int
+    number: int = static()
 
-    @property
-    def data(self) -> PyTree:
-        """What one copy works on."""
-        return self.gradient.data
-
-    def __call__(self, stream: Stream, position: PyTree, data: PyTree) -> tuple[Array, PyTree]:
+    def __call__(self, stream: Stream, position: PyTree, batch: Any = None) -> tuple[Array, PyTree]:
         """(U, G), both with a leading axis of copies."""
 
         def one(index: Array, at: PyTree) -> tuple[Array, PyTree]:
             return self.gradient(
-                Stream(fold(stream.key, index, purposes.REPLICA), stream.step), at, data
+                Stream(fold(stream.key, index, purposes.REPLICA), stream.step), at, batch
             )
 
         return jax.vmap(one)(jnp.arange(self.number, dtype=jnp.uint32), position)

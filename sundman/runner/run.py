@@ -16,7 +16,7 @@ from sundman.runner import loop, session
 from sundman.runner.call import Call, check_call, count_draws, prepare
 from sundman.runner.memory import Memory
 from sundman.runner.report import Watcher
-from sundman.runner.start import settle_temperature
+from sundman.runner.start import settle_temperature, settle_units
 from sundman.runner.watching import all_watchers, watched
 from sundman.samplers import Sampler
 
@@ -118,7 +118,9 @@ def sample(
         check.count("checkpoint_every", checkpoint_every, least=1)
     if store is None and (resume or checkpoint_every is not None):
         raise ValueError("resume and checkpoint_every are about a run on disk: give store=")
-    call = replace_fields(call, sampler=settle_temperature(target, sampler))
+    call = replace_fields(
+        call, sampler=settle_temperature(target, settle_units(target, sampler))
+    )
     if store is not None:
         from sundman.runner.on_disk import begin
 

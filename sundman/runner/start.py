@@ -8,6 +8,7 @@ from typing import Any, cast
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import Array
 from jax.core import Tracer
 
@@ -21,7 +22,7 @@ from sundman.gradients import (
     minibatch,
 )
 from sundman.noise import Stream, fold, key_words, purposes
-from sundman.posterior import Batch, Posterior
+from sundman.posterior import Posterior
 from sundman.runner.loop import Chain
 from sundman.samplers import Sampler, SamplerState
 from sundman.targets import Target
@@ -44,8 +45,12 @@ def as_gradient(target: Any, batch_size: int | None, replace: bool) -> GradientE
         raise ValueError(f"batch_size={batch_size} needs a sundman.Posterior, which has data")
     if isinstance(target, Target):
         return Exact(target.potential)
-    if hasattr(target, "data") and callable(target):
-        return cast(GradientEstimator, target)
+    if isinstance(target, GradientEstimator):
+        return target
+    if isinstance(target, type):
+        raise TypeError(
+            f"the target is the class {target.__name__}: make one of it first, {target.__name__}()"
+        )
     if callable(target):
         return Exact(cast(Potential, target))
     raise TypeError(
@@ -54,44 +59,62 @@ def as_gradient(target: Any, batch_size: int | None, replace: bool) -> GradientE
     )
 
 
-def settle_temperature(target: Any, sampler: Sampler) -> Sampler:
-    """The sampler at the temperature that it or the target was given, if they agree.
-
-    A temperature of 1 is no statement; the other's is taken.
-    """
-    stated = target if isinstance(target, Target) else _posterior(target)
-    wanted = 1.0 if stated is None else stated.temperature
-    has = sampler.temperature
-    if isinstance(has, Tracer) or wanted in (1.0, has):
-        return sampler
-    if has != 1.0:
+def settle_units(target: Any, sampler: Sampler) -> Sampler:
+    """The sampler in physical time: a learning rate is one on the mean loss of the posterior."""
+    if sampler.rows is not None:
         raise ValueError(
-            f"the target has temperature={wanted!r} and the sampler temperature={has!r}; "
-            "give it to one of them, or the same to both"
+            "sample works with the gradient of U at full-data scale: give it the sampler without "
+            ".on_mean_loss(N), which is for loops of your own"
         )
-    return sampler.at(wanted)
+    if not sampler.clock.in_learning_rates:
+        return sampler
+    posterior = _posterior(target)
+    if posterior is None:
+        raise ValueError(
+            f"the step of {sampler!r} is a learning rate on the mean loss of N rows, and this "
+            "target has no rows: give a step in physical time, or sampler.in_time(N)"
+        )
+    size = posterior.size
+    if sampler.stacked:
+        return jax.vmap(lambda one: one.in_time(size))(sampler)
+    return sampler.in_time(size)
+
+
+def settle_temperature(target: Any, sampler: Sampler) -> Sampler:
+    """The sampler at the temperature that it or the target was given, if they agree."""
+    stated = target if isinstance(target, Target) else _posterior(target)
+    wanted = None if stated is None else stated.temperature
+    has = sampler.integrator.temperature
+    if wanted is None and has is None:
+        wanted = 1.0
+    if wanted is None or (isinstance(stated, Target) and wanted == 1.0 and has is not None):
+        return sampler  # a target is at temperature 1 unless it says otherwise
+    if has is None:
+        number = sampler.stacked
+        return sampler.with_temperature(wanted) if not number else jax.vmap(
+            lambda one: one.with_temperature(jnp.float32(wanted))
+        )(sampler)  # fmt: skip
+    if isinstance(has, Tracer) or np.all(np.asarray(has) == wanted):
+        return sampler
+    raise ValueError(
+        f"the target has temperature={wanted!r} and the sampler temperature={has!r}; "
+        "give it to one of them, or the same to both"
+    )
 
 
 def _value(target: Any) -> tuple[Callable[[PyTree], Array], Callable[[PyTree], PyTree]]:
     """A function position -> U, for its shape; and one from what the user gives to a position."""
     posterior = _posterior(target)
     if posterior is not None:
-        host = posterior.host
-        batch = posterior.data if host is None else Batch(*host.peek())
-        assert batch is not None  # there is one of data and host
-        few = jax.tree.map(lambda leaf: leaf[:2], Batch(batch.x, batch.y))
+        few = jax.tree.map(lambda leaf: leaf[:2], posterior.example())
         return (
             lambda params: posterior.potential(posterior.position(params), few),
             posterior.position,
         )
     potential = target.potential if isinstance(target, Target | Exact | Noisy) else target
-    if hasattr(potential, "data"):
-        estimator = cast(GradientEstimator, potential)
+    if isinstance(potential, GradientEstimator):
         stream = Stream(jnp.zeros(2, jnp.uint32), jnp.uint32(0))
-        return (
-            lambda position: estimator(stream, position, estimator.data)[0],
-            lambda position: position,
-        )
+        return (lambda position: potential(stream, position)[0], lambda position: position)
     return potential, lambda position: position
 
 
@@ -159,18 +182,27 @@ def first_positions(target: Any, init: PyTree, chains: int, per_chain: bool | No
     return jax.tree.map(lambda leaf: jnp.repeat(leaf[None], chains, axis=0), position)
 
 
-@partial(jax.jit, static_argnames=("sampler", "chains"))
-def start_chains(positions: PyTree, sampler: Sampler, key: Array, chains: int) -> Chain:
+@partial(jax.jit, static_argnames=("stacked",))
+def start_chains(positions: PyTree, sampler: Sampler, key: Array, *, stacked: bool) -> Chain:
     """Chains at their first positions; chain i has the key fold(key, i) however many there are."""
-    init = cast(Callable[..., SamplerState], sampler.init)
+    chains = len(jax.tree.leaves(positions)[0])
     words = key_words(key)
     keys = jax.vmap(lambda i: fold(words, i, purposes.CHAIN))(jnp.arange(chains, dtype=jnp.uint32))
-    return Chain(positions, jax.vmap(init)(positions, keys))
+
+    def begin(sampler: Sampler, position: PyTree, key: Array) -> SamplerState:
+        return cast(Callable[..., SamplerState], sampler.init)(position, key)
+
+    axes = (0 if stacked else None, 0, 0)
+    return Chain(positions, jax.vmap(begin, axes)(sampler, positions, keys))
+
+
+@jax.jit
+def _memories(gradient: RemembersGradients, positions: PyTree) -> PyTree:
+    return jax.vmap(gradient.begin)(positions)
 
 
 def with_memory(chain: Chain, gradient: GradientEstimator) -> Chain:
     """The chains with what the gradient estimator remembers of their first positions, if any."""
     if not isinstance(gradient, RemembersGradients):
         return chain
-    memory = jax.jit(jax.vmap(gradient.begin, (0, None)))(chain.position, gradient.data)
-    return chain._replace(memory=memory)
+    return chain._replace(memory=_memories(gradient, chain.position))

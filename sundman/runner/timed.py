@@ -15,7 +15,12 @@ from jax import Array, lax
 
 from sundman.runner import health, online
 from sundman.runner.loop import Chain, Plan, Record, room, step, write
-from sundman.runner.turns import each_chain, in_turn, joined, takes_turns
+from sundman.runner.chain_mapping import (
+    each_chain,
+    map_sequentially,
+    put_chain_axis,
+    runs_sequentially,
+)
 
 PyTree = Any
 
@@ -29,45 +34,50 @@ class Timed(NamedTuple):
     ahead: Array
 
 
-@partial(jax.jit, static_argnames=("plan",))
-def begin(chains: Chain, interval: Array, data: PyTree, *, plan: Plan) -> Timed:
+@jax.jit
+def begin(plan: Plan, chains: Chain, interval: Array) -> Timed:
     """Chains that have an interval to go to their first draw."""
 
-    def one(chain: Chain) -> Timed:
-        *_, stats = jax.eval_shape(lambda c: step(c, data, plan), chain)
+    def one(plan: Plan, chain: Chain) -> Timed:
+        *_, stats = jax.eval_shape(step, plan, chain)
         empty = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), stats)
         return Timed(chain, chain.position, empty, -interval.astype(chain.state.clock.dt.dtype))
 
-    return each_chain(one, chains)
+    return each_chain(one, plan, chains)
 
 
-@partial(jax.jit, static_argnames=("plan", "capacity"))
+@partial(jax.jit, static_argnames=("capacity",))
 def block(
+    plan: Plan,
     timed: Timed,
     averages: online.Average | None,
     low: Array,
     count: Array,
     interval: Array,
-    data: PyTree,
     *,
-    plan: Plan,
     capacity: int,
 ) -> tuple[Timed, online.Average | None, Record, health.Health]:
     """``count`` draws of every chain, ``interval`` of physical time apart, of equal weight."""
-    if takes_turns(timed.chain.position):
-        rest = {"count": count, "interval": interval, "data": data}
-        one_of = partial(block, **rest, plan=plan, capacity=capacity)
-        timed, averages, records, found = in_turn(one_of, timed, averages, low)
-        return *joined((timed, averages)), joined(records, axis=1), joined(found)
+    if runs_sequentially(timed.chain.position):
+
+        def one_of(plan: Plan, timed: Timed, averages: Any, low: Array) -> tuple:
+            return block(plan, timed, averages, low, count, interval, capacity=capacity)
+
+        timed, averages, records, seen = map_sequentially(one_of, plan, timed, averages, low)
+        return (
+            *put_chain_axis((timed, averages)),
+            put_chain_axis(records, axis=1),
+            put_chain_axis(seen),
+        )
 
     def behind(timed: Timed) -> Array:
         return timed.ahead <= 0
 
-    def move(timed: Timed) -> Timed:
-        chain, _, _, stats = step(timed.chain, data, plan)
-        return Timed(chain, timed.chain.position, stats, timed.ahead + chain.state.clock.dt)
+    def draw(plan: Plan, timed: Timed, average: Any) -> tuple[Timed, Any, Record]:
+        def move(timed: Timed) -> Timed:
+            chain, _, _, stats = step(plan, timed.chain)
+            return Timed(chain, timed.chain.position, stats, timed.ahead + chain.state.clock.dt)
 
-    def draw(timed: Timed, average: Any) -> tuple[Timed, Any, Record]:
         timed = lax.while_loop(behind, move, timed)
         weight = jnp.ones_like(timed.ahead)
         if plan.online is not None:
@@ -77,10 +87,10 @@ def block(
 
     def body(index: Array, carry: tuple) -> tuple:
         timed, averages, records = carry
-        timed, averages, record = each_chain(draw, timed, averages)
+        timed, averages, record = each_chain(draw, plan, timed, averages)
         return timed, averages, write(records, record, index)
 
-    shape = jax.eval_shape(lambda t, a: each_chain(draw, t, a)[2], timed, averages)
+    shape = jax.eval_shape(lambda t, a: each_chain(draw, plan, t, a)[2], timed, averages)
     carry = (timed, averages, room(shape, capacity))
     timed, averages, records = lax.fori_loop(jnp.uint32(0), count, body, carry)
     return (

@@ -1,4 +1,4 @@
-"""A target of one or two coordinates from its potential alone, by quadrature."""
+"""A target of one or two coordinates from its potential and its gradient, by quadrature."""
 
 from __future__ import annotations
 
@@ -8,7 +8,15 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 
-from sundman.targets.base import Floats, Observable, Target, Window, squared_gradient, virial
+from sundman.targets.base import (
+    Floats,
+    Observable,
+    Suggested,
+    Target,
+    Window,
+    squared_gradient,
+    virial,
+)
 from sundman.targets.quadrature import Rule, line_cells, plane_cells, rule
 from sundman.targets.tables import Sampler, line_sampler, plane_sampler
 
@@ -28,6 +36,8 @@ def by_quadrature(
     cuts: Sequence[Sequence[float]] = ((), ()),
     least_window: Window | None = None,
     exact: Sampler | None = None,
+    suggested: Suggested | None = None,
+    published: Mapping[str, float] | None = None,
 ) -> Target:
     """Compute truth, window, cell masses and draws; add the observables U, grad2 and virial.
 
@@ -43,13 +53,18 @@ def by_quadrature(
       cuts: where indicators among the observables jump, for each coordinate.
       least_window: what the plotting window must contain.
       exact: draws, when there is a better way than a table.
+      suggested: steps for a first run.
+      published: settings of SA-SGLD's clock, where its authors gave some.
+
+    Returns:
+      The target; its quadrature is done, its table of draws is made at the first draw.
     """
     dim = len(box)
-    edges = [
+    pieces = [
         [low, *(cut for cut in sorted(inner) if low < cut < high), high]
         for (low, high), inner in zip(box, cuts, strict=False)
     ]
-    law = rule(potential, temperature, edges, longest)
+    law = rule(potential, temperature, pieces, longest)
     truth = {key: law.mean(f) for key, f in observables.items()}
     truth |= {
         "U": law.mean(potential),
@@ -66,8 +81,8 @@ def by_quadrature(
     def density(x: Floats) -> Floats:
         return np.exp(-potential(x) / temperature - law.log_normalizer)
 
-    def cells(*given: Floats) -> Floats:
-        clipped = [np.clip(e, *side) for e, side in zip(given, box, strict=True)]
+    def cells(*edges: Floats) -> Floats:
+        clipped = [np.clip(e, *side) for e, side in zip(edges, box, strict=True)]
         return (line_cells if dim == 1 else plane_cells)(density, *clipped, longest=longest)
 
     if exact is None and dim == 1:
@@ -86,6 +101,8 @@ def by_quadrature(
         exact=exact,
         log_normalizer=law.log_normalizer,
         cells=cells,
+        suggested=suggested,
+        published=published or {},
     )
 
 

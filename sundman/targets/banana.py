@@ -15,8 +15,32 @@ import numpy as np
 from jax import Array
 
 from sundman import check
-from sundman.targets.base import Floats, Target, squared_gradient, virial
+from sundman.targets.base import Floats, Suggested, Target, squared_gradient, virial
 from sundman.targets.quadrature import ridge_cells
+from sundman.value import Number, Value
+
+_MOMENTS = {
+    "x": lambda x: x[0],
+    "y": lambda x: x[1],
+    "x2": lambda x: x[0] ** 2,
+    "y2": lambda x: x[1] ** 2,
+    "x2y": lambda x: x[0] ** 2 * x[1],
+}
+
+
+class BananaPotential(Value):
+    """U, with b = curvature and s = spread."""
+
+    curvature: Number
+    spread: Number
+
+    def __post_init__(self) -> None:
+        self.settle(curvature=check.positive, spread=check.positive)
+
+    def __call__(self, x: Array) -> Array:
+        """U(x)."""
+        b, s = self.curvature, self.spread
+        return x[0] ** 2 / (2.0 * s**2) + (x[1] - b * (x[0] ** 2 - s**2)) ** 2 / 2.0
 
 
 def banana(curvature: float = 0.5, spread: float = 2.0, *, temperature: float = 1.0) -> Target:
@@ -24,12 +48,10 @@ def banana(curvature: float = 0.5, spread: float = 2.0, *, temperature: float = 
 
     Observables: x, y, x2, y2, x2y, U, grad2, virial.
     """
-    check.positive(curvature=curvature, spread=spread, temperature=temperature)
+    potential = BananaPotential(curvature, spread)
+    check.positive(temperature=temperature)
     b, s, T = float(curvature), float(spread), float(temperature)
     sigma, noise = s * math.sqrt(T), math.sqrt(T)
-
-    def potential(x: Array) -> Array:
-        return x[0] ** 2 / (2.0 * s**2) + (x[1] - b * (x[0] ** 2 - s**2)) ** 2 / 2.0
 
     def cells(edges_x: Floats, edges_y: Floats) -> Floats:
         return ridge_cells(
@@ -53,11 +75,7 @@ def banana(curvature: float = 0.5, spread: float = 2.0, *, temperature: float = 
         temperature=T,
         start=jnp.asarray([0.0, -b * s**2], jnp.float32),
         observables={
-            "x": lambda x: x[0],
-            "y": lambda x: x[1],
-            "x2": lambda x: x[0] ** 2,
-            "y2": lambda x: x[1] ** 2,
-            "x2y": lambda x: x[0] ** 2 * x[1],
+            **_MOMENTS,
             "U": potential,
             "grad2": squared_gradient(potential),
             "virial": virial(potential),
@@ -79,4 +97,5 @@ def banana(curvature: float = 0.5, spread: float = 2.0, *, temperature: float = 
         exact=exact,
         log_normalizer=math.log(2.0 * math.pi * T * s),
         cells=cells,
+        suggested=Suggested(overdamped=0.02, kinetic=0.1),
     )

@@ -8,9 +8,9 @@ histogram cells.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import ModuleType
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 import jax
 import jax.numpy as jnp
@@ -18,18 +18,41 @@ import numpy as np
 from jax import Array
 from numpy.typing import ArrayLike, NDArray
 
+from sundman.functions import as_value
+from sundman.value import Value
+
 Floats = NDArray[np.float64]
 Observable = Callable[[Array], Array]
 Window = tuple[tuple[float, float], tuple[float, float]]
 
 
+class Suggested(NamedTuple):
+    """Settings that suit a target, for a first run.
+
+    Attributes:
+      overdamped: a step for schemes without momentum.
+      kinetic: a step for schemes with momentum.
+      squared_gradient: a typical |grad U|^2, the scale of adaptive clocks; unless it is given,
+        the truth of the observable ``grad2``.
+    """
+
+    overdamped: float
+    kinetic: float
+    squared_gradient: float | None = None
+
+
 @dataclass(frozen=True, eq=False)
 class Target:
-    """A density exp(-U/T) with exact moments; hashable by identity.
+    """A density exp(-U/T) with exact moments.
+
+    Targets are equal if they have the same name, potential, temperature and start: all else
+    follows from these. They are hashable, so that they may be static arguments of ``jax.jit``.
 
     Attributes:
       name: how :func:`sundman.targets.named` finds it.
-      potential: U, from a position of shape (dim,) to a scalar.
+      potential: U, from a position of shape (dim,) to a scalar. A :class:`sundman.value.Value`
+        has its numbers as leaves, so that another number does not compile again; a plain function
+        is part of the program.
       dim: the number of coordinates.
       temperature: T.
       start: a sensible first position.
@@ -40,6 +63,10 @@ class Target:
       exact: ``exact(key, n)`` gives n independent draws of shape (n, dim).
       log_normalizer: log Z, the log of the integral of exp(-U/T).
       cells: the masses of histogram cells, called by :meth:`grid_mass`.
+      suggested: steps for a first run; :func:`sundman.targets.suggest` finds some for a target
+        that has none.
+      published: the settings of the clock that the authors of SA-SGLD gave for this target, as
+        arguments of :func:`sundman.sa_sgld`.
     """
 
     name: str
@@ -53,6 +80,22 @@ class Target:
     exact: Callable[[Array, int], Array] | None = None
     log_normalizer: float | None = None
     cells: Callable[..., Floats] | None = None
+    suggested: Suggested | None = None
+    published: Mapping[str, float] = field(default_factory=dict)
+
+    def _identity(self) -> tuple[Any, ...]:
+        start = tuple(np.asarray(self.start).tolist())
+        return self.name, self.dim, self.potential, float(self.temperature), start
+
+    def __eq__(self, other: object) -> bool:
+        """Whether both are one density with one name, begun at one place."""
+        if not isinstance(other, Target):
+            return NotImplemented
+        return self is other or self._identity() == other._identity()
+
+    def __hash__(self) -> int:
+        """Equal targets have equal hashes."""
+        return hash(self._identity())
 
     def __call__(self, x: ArrayLike) -> Array:
         """U(x)."""
@@ -60,7 +103,7 @@ class Target:
 
     def gradient(self, x: ArrayLike) -> Array:
         """The gradient of U at x, by automatic differentiation."""
-        return _grad(self.potential)(jnp.asarray(x))
+        return gradient_of(self.potential)(jnp.asarray(x))
 
     def density(self, x: ArrayLike) -> Array:
         """exp(-U(x)/T) / Z."""
@@ -76,14 +119,14 @@ class Target:
         """
         if self.cells is None:
             raise ValueError(f"the cell masses of target {self.name!r} are not known")
-        given = {"edges_x": edges_x}
+        edges = {"edges_x": edges_x}
         if self.dim == 1 and edges_y is not None:
             raise TypeError(f"target {self.name!r} has one coordinate: give edges_x alone")
         if self.dim > 1:
             if edges_y is None:
                 raise TypeError(f"target {self.name!r} has {self.dim} coordinates: give edges_y")
-            given["edges_y"] = edges_y
-        return self.cells(*(_increasing(name, edges) for name, edges in given.items()))
+            edges["edges_y"] = edges_y
+        return self.cells(*(_increasing(name, values) for name, values in edges.items()))
 
 
 def _increasing(name: str, edges: ArrayLike) -> Floats:
@@ -103,15 +146,36 @@ def indicator(x: Any, event: Any) -> Any:
     return namespace(x).asarray(event, dtype=x.dtype)
 
 
-def _grad(potential: Observable) -> Observable:
+def gradient_of(potential: Observable) -> Observable:
+    """grad U by automatic differentiation."""
     return cast(Observable, jax.grad(potential))
 
 
-def virial(potential: Observable) -> Observable:
+class Virial(Value):
     """x . grad U(x), of expectation dim T for any U that confines (by parts)."""
-    return lambda x: jnp.vdot(x, _grad(potential)(x))
+
+    potential: Observable
+
+    def __post_init__(self) -> None:
+        self.set(potential=as_value(potential=self.potential))
+
+    def __call__(self, x: Array) -> Array:
+        """x . grad U(x)."""
+        return jnp.vdot(x, gradient_of(self.potential)(x))
 
 
-def squared_gradient(potential: Observable) -> Observable:
+class SquaredGradient(Value):
     """|grad U(x)|^2, of expectation T E[Laplacian of U] (by parts)."""
-    return lambda x: jnp.sum(jnp.square(_grad(potential)(x)))
+
+    potential: Observable
+
+    def __post_init__(self) -> None:
+        self.set(potential=as_value(potential=self.potential))
+
+    def __call__(self, x: Array) -> Array:
+        """|grad U(x)|^2."""
+        return jnp.sum(jnp.square(gradient_of(self.potential)(x)))
+
+
+virial = Virial
+squared_gradient = SquaredGradient

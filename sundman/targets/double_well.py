@@ -14,8 +14,34 @@ from typing import Any
 
 from sundman import check
 from sundman.targets.assemble import by_quadrature
-from sundman.targets.base import Target, indicator
+from sundman.targets.base import Suggested, Target, indicator
 from sundman.targets.quadrature import DEPTH
+from sundman.value import Number, Value
+
+_OBSERVABLES = {
+    "x": lambda x: x[0],
+    "x2": lambda x: x[0] ** 2,
+    "x4": lambda x: x[0] ** 4,
+    "right": lambda x: indicator(x, x[0] > 0),
+}
+
+
+class DoubleWellPotential(Value):
+    """U of one coordinate, in numpy and in jax."""
+
+    barrier: Number
+    tilt: Number
+
+    def __post_init__(self) -> None:
+        self.settle(barrier=check.positive, tilt=check.number)
+
+    def __call__(self, x: Any) -> Any:
+        """U(x)."""
+        return self.barrier * (x[0] ** 2 - 1.0) ** 2 + self.tilt * x[0]
+
+    def gradient(self, x: Any) -> list[Any]:
+        """The components of grad U."""
+        return [4.0 * self.barrier * x[0] * (x[0] ** 2 - 1.0) + self.tilt]
 
 
 def double_well(barrier: float = 3.0, tilt: float = 0.0, *, temperature: float = 1.0) -> Target:
@@ -23,7 +49,8 @@ def double_well(barrier: float = 3.0, tilt: float = 0.0, *, temperature: float =
 
     Observables: x, x2, x4, right (x > 0), U, grad2, virial.
     """
-    check.positive(barrier=barrier, temperature=temperature)
+    potential = DoubleWellPotential(barrier, tilt)
+    check.positive(temperature=temperature)
     if not abs(tilt) < (most := 8.0 * barrier / math.sqrt(27.0)):
         raise ValueError(
             f"tilt={tilt} leaves one well; with barrier={barrier} keep |tilt| < {most:.4g}"
@@ -32,22 +59,15 @@ def double_well(barrier: float = 3.0, tilt: float = 0.0, *, temperature: float =
     # |x| <= 1 + |x^2 - 1| bounds what the tilt can lower U by.
     reach = math.sqrt(1.0 + (lean + math.sqrt(lean**2 + 4.0 * DEPTH * heat)) / 2.0)
 
-    def potential(x: Any) -> Any:
-        return barrier * (x[0] ** 2 - 1.0) ** 2 + tilt * x[0]
-
     return by_quadrature(
         "double-well",
         potential,
-        lambda x: [4.0 * barrier * x[0] * (x[0] ** 2 - 1.0) + tilt],
-        {
-            "x": lambda x: x[0],
-            "x2": lambda x: x[0] ** 2,
-            "x4": lambda x: x[0] ** 4,
-            "right": lambda x: indicator(x, x[0] > 0),
-        },
+        potential.gradient,
+        _OBSERVABLES,
         temperature=float(temperature),
         start=[-1.0],
         box=[(-reach, reach)],
         cuts=[[0.0]],
         longest=min(heat**0.5, heat**0.25) / 2,
+        suggested=Suggested(overdamped=0.01, kinetic=0.05),
     )

@@ -22,10 +22,44 @@ import scipy
 from jax import Array
 
 from sundman import check
-from sundman.targets.base import Floats, Target, indicator, virial
+from sundman.targets.base import Floats, Suggested, Target, indicator, virial
 from sundman.targets.quadrature import ridge_cells
+from sundman.value import Number, Value
 
 MOST = 87.0  # e^MOST and e^-MOST are single-precision numbers
+_PUBLISHED = {"dtau": 0.002, "alpha": 0.8, "m": 0.1, "M": 10.0, "r": 1.0}
+_OBSERVABLES = {
+    "v": lambda x: x[0],
+    "v2": lambda x: x[0] ** 2,
+    "abs_x": lambda x: abs(x[1]),
+    "log_x2": lambda x: 2.0 * jnp.log(abs(x[1])),
+    "scaled_x2": lambda x: (x[1] * jnp.exp(-x[0] / 2.0)) ** 2,
+}
+
+
+class FunnelPotential(Value):
+    """U of two coordinates or more."""
+
+    s: Number
+
+    def __post_init__(self) -> None:
+        self.settle(s=check.positive)
+
+    def __call__(self, x: Array) -> Array:
+        """U(x)."""
+        v, scaled = x[0], x[1:] * jnp.exp(-x[0] / 2.0)
+        rest = x.shape[0] - 1
+        return v**2 / (2.0 * self.s**2) + rest * v / 2.0 + jnp.sum(scaled**2) / 2.0
+
+
+class Neck(Value):
+    """Whether v < -s."""
+
+    s: Number
+
+    def __call__(self, x: Array) -> Array:
+        """One in the neck, zero elsewhere."""
+        return indicator(x, x[0] < -self.s)
 
 
 def funnel(dim: int = 10, s: float = 3.0, *, temperature: float = 1.0) -> Target:
@@ -36,7 +70,8 @@ def funnel(dim: int = 10, s: float = 3.0, *, temperature: float = 1.0) -> Target
     but left out: they rest on draws too rare to be averaged.
     """
     check.count("dim", dim, least=2)
-    check.positive(s=s, temperature=temperature)
+    potential = FunnelPotential(s)
+    check.positive(temperature=temperature)
     dim, s, T = int(dim), float(s), float(temperature)
     sigma, noise, rest = s * math.sqrt(T), math.sqrt(T), dim - 1
     mu = s**2 * rest * (T - 1.0) / 2.0
@@ -45,10 +80,6 @@ def funnel(dim: int = 10, s: float = 3.0, *, temperature: float = 1.0) -> Target
             f"at dim={dim}, s={s}, temperature={T} the log-variance is v ~ N({mu:g}, {sigma:g}^2) "
             "and e^(v/2) leaves the range of single precision; take a temperature nearer 1"
         )
-
-    def potential(x: Array) -> Array:
-        v, scaled = x[0], x[1:] * jnp.exp(-x[0] / 2.0)
-        return v**2 / (2.0 * s**2) + rest * v / 2.0 + jnp.sum(scaled**2) / 2.0
 
     def cells(edges_x: Floats, edges_y: Floats) -> Floats:
         return ridge_cells(
@@ -73,12 +104,8 @@ def funnel(dim: int = 10, s: float = 3.0, *, temperature: float = 1.0) -> Target
         temperature=T,
         start=jnp.zeros(dim, jnp.float32),
         observables={
-            "v": lambda x: x[0],
-            "v2": lambda x: x[0] ** 2,
-            "neck": lambda x: indicator(x, x[0] < -s),
-            "abs_x": lambda x: abs(x[1]),
-            "log_x2": lambda x: 2.0 * jnp.log(abs(x[1])),
-            "scaled_x2": lambda x: (x[1] * jnp.exp(-x[0] / 2.0)) ** 2,
+            **_OBSERVABLES,
+            "neck": Neck(s),
             "U": potential,
             "virial": virial(potential),
         },
@@ -98,4 +125,6 @@ def funnel(dim: int = 10, s: float = 3.0, *, temperature: float = 1.0) -> Target
         + 0.5 * math.log(2.0 * math.pi * sigma**2)
         + mu**2 / (2.0 * sigma**2),
         cells=cells,
+        suggested=Suggested(overdamped=2e-3, kinetic=0.01, squared_gradient=100.0),
+        published=_PUBLISHED,
     )

@@ -18,8 +18,38 @@ from jax import Array
 from numpy.typing import ArrayLike
 
 from sundman import check
-from sundman.targets.base import Floats, Target, squared_gradient, virial
+from sundman.targets.base import Floats, Suggested, Target, squared_gradient, virial
 from sundman.targets.quadrature import ridge_cells
+from sundman.value import Value, array
+
+_OBSERVABLES = {
+    "x0": lambda x: x[0],
+    "x0_sq": lambda x: x[0] ** 2,
+    "r2": lambda x: jnp.sum(x**2),
+}
+
+
+class GaussianPotential(Value):
+    """U = |W (x - mean)|^2 / 2, with W a matrix, or a vector for its diagonal."""
+
+    mean: Array = array()
+    whiten: Array = array()
+
+    def __call__(self, x: Array) -> Array:
+        """U(x)."""
+        offset, W = x - self.mean, self.whiten
+        return jnp.sum((W * offset if W.ndim == 1 else W @ offset) ** 2) / 2.0
+
+
+class SquareAlong(Value):
+    """(direction . (x - mean))^2."""
+
+    mean: Array = array()
+    direction: Array = array()
+
+    def __call__(self, x: Array) -> Array:
+        """The squared distance from the mean along the direction."""
+        return jnp.dot(self.direction, x - self.mean) ** 2
 
 
 def _spectrum(dim: int, condition: float) -> Floats:
@@ -110,9 +140,7 @@ def gaussian(
     stiff, soft = directions[:, 0].astype(np.float32), directions[:, -1].astype(np.float32)
     middle = centre.astype(np.float32)
 
-    def potential(x: Array) -> Array:
-        offset = x - middle
-        return jnp.sum((whiten * offset if diagonal else whiten @ offset) ** 2) / 2.0
+    potential = GaussianPotential(middle, whiten)
 
     def exact(key: Array, n: int) -> Array:
         z = jax.random.normal(key, (n, dim), jnp.float32)
@@ -129,11 +157,9 @@ def gaussian(
         temperature=T,
         start=jnp.asarray(middle),
         observables={
-            "x0": lambda x: x[0],
-            "x0_sq": lambda x: x[0] ** 2,
-            "r2": lambda x: jnp.sum(x**2),
-            "softest": lambda x: jnp.dot(soft, x - middle) ** 2,
-            "stiffest": lambda x: jnp.dot(stiff, x - middle) ** 2,
+            **_OBSERVABLES,
+            "softest": SquareAlong(middle, soft),
+            "stiffest": SquareAlong(middle, stiff),
             "U": potential,
             "grad2": squared_gradient(potential),
             "virial": virial(potential),
@@ -154,4 +180,7 @@ def gaussian(
             dim / 2.0 * math.log(2.0 * math.pi * T) + np.log(np.diagonal(root)).sum()
         ),
         cells=lambda *edges: _cell_masses(centre, T * sigma, *edges),
+        suggested=Suggested(
+            overdamped=0.1 * float(variances[0]), kinetic=0.15 * float(variances[0]) ** 0.5
+        ),
     )

@@ -18,7 +18,7 @@ from jax import Array
 
 from sundman import check
 from sundman.targets.assemble import by_quadrature
-from sundman.targets.base import Target, indicator, namespace
+from sundman.targets.base import Suggested, Target, indicator, namespace
 from sundman.targets.quadrature import DEPTH, support
 
 WEIGHTS = np.array([0.45, 0.55])
@@ -26,6 +26,14 @@ MEANS = np.array([[-4.0, 0.0], [4.5, 0.0]])
 COVARIANCES = np.array([[[1.5, 0.0], [0.0, 1.0]], [[0.5, 0.1], [0.1, 0.3]]])
 PRECISIONS = np.linalg.inv(COVARIANCES)
 LOG_PEAKS = np.log(WEIGHTS / (2.0 * math.pi * np.sqrt(np.linalg.det(COVARIANCES))))
+_PUBLISHED = {"dtau": 0.01, "alpha": 0.1, "m": 0.5, "M": 50.0, "r": 0.5}
+_OBSERVABLES = {
+    "x": lambda x: x[0],
+    "y": lambda x: x[1],
+    "x2": lambda x: x[0] ** 2,
+    "y2": lambda x: x[1] ** 2,
+    "right": lambda x: indicator(x, x[0] > 0),
+}
 
 
 def _pull(x: Any, k: int) -> tuple[Any, Any, Any]:
@@ -36,7 +44,8 @@ def _pull(x: Any, k: int) -> tuple[Any, Any, Any]:
     return float(LOG_PEAKS[k]) - (dx * along_x + dy * along_y) / 2.0, along_x, along_y
 
 
-def _potential(x: Any) -> Any:
+def mixture_potential(x: Any) -> Any:
+    """U of two coordinates, in numpy and in jax."""
     return -namespace(x).logaddexp(_pull(x, 0)[0], _pull(x, 1)[0])
 
 
@@ -70,19 +79,15 @@ def mixture(*, temperature: float = 1.0) -> Target:
     low, high = (MEANS - reach).min(axis=0), (MEANS + reach).max(axis=0)
     return by_quadrature(
         "mixture",
-        _potential,
+        mixture_potential,
         _gradient,
-        {
-            "x": lambda x: x[0],
-            "y": lambda x: x[1],
-            "x2": lambda x: x[0] ** 2,
-            "y2": lambda x: x[1] ** 2,
-            "right": lambda x: indicator(x, x[0] > 0),
-        },
+        _OBSERVABLES,
         temperature=temperature,
         start=[-4.0, 0.0],
-        box=support(_potential, temperature, [(low[0], high[0]), (low[1], high[1])]),
+        box=support(mixture_potential, temperature, [(low[0], high[0]), (low[1], high[1])]),
         cuts=[[0.0], []],
         longest=max(0.5 * min(1.0, heat), 0.25 * heat),
         exact=_by_component if temperature == 1.0 else None,
+        suggested=Suggested(overdamped=0.05, kinetic=0.1),
+        published=_PUBLISHED,
     )

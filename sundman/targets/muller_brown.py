@@ -17,7 +17,7 @@ from typing import Any
 
 from sundman import check
 from sundman.targets.assemble import by_quadrature
-from sundman.targets.base import Target, indicator, namespace
+from sundman.targets.base import Suggested, Target, indicator, namespace
 from sundman.targets.quadrature import DEPTH, support
 
 # C, a, b, c, u, v of each term
@@ -28,9 +28,18 @@ TERMS = (
     (2.5, 0.6, 0.1, 0.1, -1.0, 0.9),
 )
 RIGHT, TOP = 0.23, 0.4
+_PUBLISHED = {"dtau": 0.01, "alpha": 0.07, "m": 0.1, "M": 10.0, "r": 0.25}  # m, M, dtau are ours
+_OBSERVABLES = {
+    "x": lambda x: x[0],
+    "y": lambda x: x[1],
+    "right": lambda x: indicator(x, x[0] > RIGHT),
+    "top": lambda x: indicator(x, (x[0] <= RIGHT) & (x[1] > TOP)),
+    "left": lambda x: indicator(x, (x[0] <= RIGHT) & (x[1] <= TOP)),
+}
 
 
-def _potential(x: Any) -> Any:
+def muller_brown_potential(x: Any) -> Any:
+    """U of two coordinates, in numpy and in jax."""
     exp = namespace(x).exp
     total = 0.0
     for C, a, b, c, u, v in TERMS:
@@ -70,19 +79,15 @@ def muller_brown(*, temperature: float = 1.0) -> Target:
     temperature = float(temperature)
     return by_quadrature(
         "muller-brown",
-        _potential,
+        muller_brown_potential,
         _gradient,
-        {
-            "x": lambda x: x[0],
-            "y": lambda x: x[1],
-            "right": lambda x: indicator(x, x[0] > RIGHT),
-            "top": lambda x: indicator(x, (x[0] <= RIGHT) & (x[1] > TOP)),
-            "left": lambda x: indicator(x, (x[0] <= RIGHT) & (x[1] <= TOP)),
-        },
+        _OBSERVABLES,
         temperature=temperature,
         start=[-0.944, -0.151],
-        box=support(_potential, temperature, _box(temperature)),
+        box=support(muller_brown_potential, temperature, _box(temperature)),
         cuts=[[RIGHT], [TOP]],
         longest=0.12 * min(1.0, math.sqrt(temperature)),
         least_window=((-1.9, 1.9), (-0.9, 1.8)),
+        suggested=Suggested(overdamped=2e-3, kinetic=0.03),
+        published=_PUBLISHED,
     )

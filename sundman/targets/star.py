@@ -19,7 +19,7 @@ import numpy as np
 from jax import Array
 
 from sundman import check
-from sundman.targets.base import Floats, Target, indicator, squared_gradient, virial
+from sundman.targets.base import Floats, Suggested, Target, indicator, squared_gradient, virial
 from sundman.targets.quadrature import DEPTH, ridge_cells, rule
 from sundman.targets.tables import line_sampler
 
@@ -27,9 +27,25 @@ K = 1000.0
 LONGEST = 0.2
 
 
-def _potential(x: Array) -> Array:
+def star_potential(x: Array) -> Array:
+    """U of two coordinates."""
     x2, y2 = x[0] ** 2, x[1] ** 2
     return x2 + K * x2 * y2 + y2
+
+
+_PUBLISHED = {"dtau": 1e-3, "alpha": 0.5, "m": 0.1, "M": 10.0, "r": 0.5, "omega": 100.0}
+_OBSERVABLES = {
+    "x2": lambda x: x[0] ** 2,
+    "y2": lambda x: x[1] ** 2,
+    "r2": lambda x: x[0] ** 2 + x[1] ** 2,
+    "x4": lambda x: x[0] ** 4,
+    "abs_x": lambda x: abs(x[0]),
+    "x2y2": lambda x: (x[0] * x[1]) ** 2,
+    "outer": lambda x: indicator(x, (abs(x[0]) > 1.0) | (abs(x[1]) > 1.0)),
+    "U": star_potential,
+    "grad2": squared_gradient(star_potential),
+    "virial": virial(star_potential),
+}
 
 
 def star(*, temperature: float = 1.0) -> Target:
@@ -80,25 +96,16 @@ def star(*, temperature: float = 1.0) -> Target:
     side = (-2.5 * math.sqrt(T), 2.5 * math.sqrt(T))
     return Target(
         name="star",
-        potential=_potential,
+        potential=star_potential,
         dim=2,
         temperature=T,
         start=jnp.zeros(2, jnp.float32),
-        observables={
-            "x2": lambda x: x[0] ** 2,
-            "y2": lambda x: x[1] ** 2,
-            "r2": lambda x: x[0] ** 2 + x[1] ** 2,
-            "x4": lambda x: x[0] ** 4,
-            "abs_x": lambda x: abs(x[0]),
-            "x2y2": lambda x: (x[0] * x[1]) ** 2,
-            "outer": lambda x: indicator(x, (abs(x[0]) > 1.0) | (abs(x[1]) > 1.0)),
-            "U": _potential,
-            "grad2": squared_gradient(_potential),
-            "virial": virial(_potential),
-        },
+        observables=_OBSERVABLES,
         truth=truth,
         window=(side, side),
         exact=exact,
         log_normalizer=law.log_normalizer + 0.5 * math.log(math.pi * T / K),
         cells=cells,
+        suggested=Suggested(overdamped=4e-4, kinetic=0.008),
+        published=_PUBLISHED,
     )

@@ -8,9 +8,8 @@ import pytest
 import sundman
 from sundman import likelihoods, models, native, priors
 from sundman.gradients import minibatch
-from sundman.gradients.parts import in_parts
 from sundman.noise import Stream
-from sundman.split import Split, inner_product, joined, squared_norm
+from sundman.split import Split, dense, inner_product, squared_norm
 
 pytestmark = pytest.mark.skipif(not native.available(), reason="the kernels were not built")
 _generator = np.random.default_rng(1)
@@ -38,9 +37,9 @@ def _case(name: str):
 @pytest.mark.parametrize("name", PRIORS)
 def test_parts_make_the_gradient_its_norm_and_its_product(name):
     _, position, gradient = _case(name)
-    value, wanted = gradient(STREAM, position, gradient.data)
+    value, wanted = gradient(STREAM, position)
     with native.using(True):
-        part, found_value, found, _ = in_parts(gradient, STREAM, position, gradient.data)
+        (part, found_value, found), _ = gradient.evaluate(STREAM, position)
         leaves = jax.tree.leaves(found)
         norm = sum(squared_norm(leaf, jnp.float32) for leaf in leaves)
         virial = sum(map(inner_product, leaves, jax.tree.leaves(position)))
@@ -48,7 +47,7 @@ def test_parts_make_the_gradient_its_norm_and_its_product(name):
     assert float(part) < float(found_value) or name != "gaussian"
     splits = [leaf for leaf in leaves if isinstance(leaf, Split)]
     assert len(splits) == (1 if name in ("gaussian", "horseshoe", "mixed") else 0)
-    for ours, theirs in zip(jax.tree.leaves(joined(found)), jax.tree.leaves(wanted), strict=True):
+    for ours, theirs in zip(jax.tree.leaves(dense(found)), jax.tree.leaves(wanted), strict=True):
         np.testing.assert_allclose(ours, theirs, rtol=2e-4, atol=2e-4 * np.abs(theirs).max())
     flat, place = (
         np.concatenate([np.ravel(leaf) for leaf in jax.tree.leaves(tree)]).astype(np.float64)
@@ -64,7 +63,7 @@ def test_parts_make_the_gradient_its_norm_and_its_product(name):
 )
 def test_runs_agree_on_both_paths(name, sampler, request):
     posterior, position, _ = _case(name)
-    step = posterior.step(1e-3)
+    step = posterior.time_step(1e-3)
     clock = {"alpha": 1e3, "m": 0.5, "M": 2.0, "r": 0.25, "omega": 9e4}
     make = {
         "sa_sgld": lambda: sundman.sa_sgld(step, **clock),
@@ -103,5 +102,46 @@ def test_a_posterior_of_ones_own_is_asked_for_its_potential():
     doubled = Doubled(models.mlp_apply, data=(X, Y), likelihood=likelihoods.gaussian())
     gradient = minibatch(doubled, 50)
     with native.using(True):
-        _, value, *_ = in_parts(gradient, STREAM, position, gradient.data)
-    np.testing.assert_allclose(value, gradient(STREAM, position, gradient.data)[0], rtol=1e-5)
+        (loss, value, _), _ = gradient.evaluate(STREAM, position)
+    assert not gradient.parts_differ
+    assert loss == value
+    np.testing.assert_allclose(value, gradient(STREAM, position)[0], rtol=1e-5)
+    batch = gradient.batch(STREAM)
+    np.testing.assert_allclose(value, doubled.potential(position, batch), rtol=1e-5)
+
+
+@pytest.mark.parametrize("name", PRIORS)
+def test_plain_calls_give_plain_arrays(name):
+    _, position, gradient = _case(name)
+    _, wanted = gradient(STREAM, position)
+    with native.using(True):
+        _, grads = gradient(STREAM, position)
+    for ours, theirs in zip(jax.tree.leaves(grads), jax.tree.leaves(wanted), strict=True):
+        assert not isinstance(ours, Split)
+        np.testing.assert_allclose(ours, theirs, rtol=2e-4, atol=2e-4 * np.abs(theirs).max())
+
+
+class Shifted(priors.gaussian):
+    """A density of its own, which sums of squares do not tell."""
+
+    def log_density(self, w, hyper):
+        return super().log_density(w - 1.0, hyper)
+
+
+class Flat(sundman.Posterior):
+    def log_prior(self, position):
+        return 0.5 * super().log_prior(position)
+
+
+@pytest.mark.parametrize("kind, prior", [(sundman.Posterior, Shifted(0.3)), (Flat, PRIORS["gaussian"])])
+def test_priors_of_ones_own_are_asked_for_their_density(kind, prior):
+    model = kind(models.mlp_apply, data=(X, Y), likelihood=likelihoods.gaussian(0.5), prior=prior)
+    position = model.position(models.mlp_init(jax.random.key(2), [80, 60, 1]))
+    value, wanted = jax.value_and_grad(model.potential)(position)
+    with native.using(True):
+        evaluation = model.value_and_grad(position)
+    np.testing.assert_allclose(evaluation.value, value, rtol=1e-5)
+    for ours, theirs in zip(
+        jax.tree.leaves(evaluation.grads), jax.tree.leaves(wanted), strict=True
+    ):
+        np.testing.assert_allclose(ours, theirs, rtol=2e-4, atol=2e-4 * np.abs(theirs).max())

@@ -83,12 +83,32 @@ def test_an_idle_rule_is_named():
 @pytest.mark.parametrize("rules", [None, {}, "kernel", 1.0, [A]])
 def test_rules_must_be_a_prior_or_a_mapping(rules):
     with pytest.raises(TypeError, match="prior must be"):
-        priors.check_rules(rules)
+        priors.as_rules(rules)
 
 
 def test_values_must_be_priors():
     with pytest.raises(TypeError, match="prior for 'kernel'"):
-        priors.check_rules({"kernel": 1.0})
+        priors.as_rules({"kernel": 1.0})
+
+
+@pytest.mark.parametrize("rules", [priors.gaussian, {"kernel": priors.gaussian}])
+def test_a_prior_that_is_not_called_is_named(rules):
+    with pytest.raises(TypeError, match=r"priors.gaussian is not called: write priors.gaussian\(\)"):
+        priors.as_rules(rules)
+
+
+def test_rules_are_values():
+    rules = priors.as_rules({"kernel": priors.gaussian(0.5), is_bias: B})
+    assert rules == priors.Rules(("kernel", is_bias), (priors.gaussian(0.5), B))
+    assert rules != priors.as_rules({"kernel": priors.gaussian(0.6), is_bias: B})
+    assert priors.as_rules(rules) is rules
+    assert jax.tree.leaves(rules) == [0.5, 1.0]
+    assert repr(rules) == "{'kernel': priors.gaussian(0.5), is_bias: priors.laplace()}"
+    assert given(rules)["head/kernel"] == priors.gaussian(0.5)
+    with pytest.raises(ValueError, match="1 patterns and 2 priors"):
+        priors.Rules(("kernel",), (A, B))
+    with pytest.raises(TypeError, match="text or a function"):
+        priors.as_rules({3: A})
 
 
 def test_lists_of_tuples():

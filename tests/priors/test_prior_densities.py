@@ -192,3 +192,48 @@ def test_first_hyper_parameters(form):
     assert first["log_global"].shape == ()
     if form == "regularised":
         assert np.exp(first["log_slab2"]) == pytest.approx(9.0, rel=1e-6)
+
+
+@pytest.mark.parametrize("name", ELEMENTWISE)
+def test_another_scale_is_the_same_program(name):
+    build, oracle = ELEMENTWISE[name]
+    traced = []
+
+    @jax.jit
+    def at(prior, w):
+        traced.append(prior)
+        return prior.log_density(w, None)
+
+    w = np.array([0.1, -0.4, 0.9])
+    for scale in (0.7, 1.3):
+        assert at(build(scale), w) == pytest.approx(oracle(w, scale).sum(), rel=1e-12)
+    assert len(traced) == 1
+    several = jax.vmap(lambda scale: at(build(scale), w))(jnp.array([0.7, 1.3]))
+    np.testing.assert_allclose(several, [oracle(w, s).sum() for s in (0.7, 1.3)], rtol=1e-12)
+
+
+@pytest.mark.parametrize(
+    "name, build",
+    [
+        ("scale", lambda bad: priors.gaussian(bad)),
+        ("df", lambda bad: priors.student_t(bad)),
+        ("narrow", lambda bad: priors.scale_mixture(bad)),
+        ("fraction", lambda bad: priors.scale_mixture(fraction=bad)),
+        ("slab", lambda bad: priors.horseshoe(form="regularised", slab=bad)),
+    ],
+)
+@pytest.mark.parametrize("bad", ["1", True, None, [1.0]])
+def test_numbers_must_be_numbers(name, build, bad):
+    with pytest.raises(TypeError, match=f"{name} must be"):
+        build(bad)
+
+
+def test_priors_are_values():
+    one = priors.gaussian(1.41, fan_in="leading")
+    assert one == priors.gaussian(1.41, fan_in="leading")
+    assert one != priors.gaussian(1.41)
+    assert hash(one) == hash(priors.gaussian(1.41, fan_in="leading"))
+    assert repr(one) == "priors.gaussian(1.41, fan_in='leading')"
+    assert repr(priors.horseshoe(form="marginal")) == "priors.horseshoe(form='marginal')"
+    assert one.replace(scale=2.0) == priors.gaussian(2.0, fan_in="leading")
+    assert jax.tree.leaves(priors.scale_mixture(0.2, 2.0, fraction=0.3)) == [0.2, 2.0, 0.3]

@@ -15,23 +15,18 @@ so the law weighted by psi, and by dt, is the one that L leaves alone. What a mo
 where steps are short, hence the size of the O(dtau) bias. One condition is left, that of ``lag``:
 psi must not be correlated with the noise in the same step's gradient.
 
-A monitor is a frozen dataclass with ``init`` and ``measure``; those made of equal numbers and
-functions are equal, so that repeated runs compile once.
+A monitor is a value with ``init`` and ``measure``: a subclass of :class:`Monitor`.
 """
 
-from sundman.clocks.monitors.base import Monitor, OfFunction, function
-from sundman.clocks.monitors.noise import NoiseCorrected, noise_corrected
-from sundman.clocks.monitors.of_potential import Curvature, Energy, curvature, energy
-from sundman.clocks.monitors.preconditioned import Diagonal, RmsProp, preconditioned
+from sundman.clocks.monitors.base import Function as function
+from sundman.clocks.monitors.base import Monitor
+from sundman.clocks.monitors.noise import NoiseCorrected as noise_corrected
+from sundman.clocks.monitors.of_potential import Curvature as curvature
+from sundman.clocks.monitors.of_potential import Energy as energy
+from sundman.clocks.monitors.preconditioned import preconditioned
 
 __all__ = [
-    "Curvature",
-    "Diagonal",
-    "Energy",
     "Monitor",
-    "NoiseCorrected",
-    "OfFunction",
-    "RmsProp",
     "curvature",
     "energy",
     "function",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import KW_ONLY
 from typing import NamedTuple
 
 import jax
@@ -11,7 +11,8 @@ from jax import Array
 
 from sundman import check
 from sundman.clocks.base import PyTree, time_dtype
-from sundman.clocks.monitors.base import total_square
+from sundman.clocks.monitors.base import Monitor, total_square
+from sundman.value import Number
 
 
 class NoiseMemory(NamedTuple):
@@ -21,12 +22,29 @@ class NoiseMemory(NamedTuple):
     before: PyTree
 
 
-@dataclass(frozen=True)
-class NoiseCorrected:
-    """q = max(average of ||G||^2 - noise, 0)."""
+class NoiseCorrected(Monitor):
+    """q = max(m, 0), m an average of ||G_n||^2 less its noise: the step follows U, not noise.
 
-    sigma: float | None
-    average: float
+    The noise is sigma^2 d if ``sigma`` is known, and ||G_n - G_{n-1}||^2 / 2 if it is not: what
+    differs between two steps is noise as long as grad U hardly moves in one. Averaging before the
+    floor keeps the floor from making a bias. Batches without replacement are negatively
+    correlated, which this does not see.
+
+    Args:
+      sigma: the standard deviation of the noise in each coordinate, if it is known.
+      average: the newest number's share of the average.
+    """
+
+    sigma: Number | None = None
+    _: KW_ONLY
+    average: Number = 0.05
+
+    def __post_init__(self) -> None:
+        if self.sigma is not None:
+            self.settle(sigma=check.not_negative)
+        self.settle(average=check.positive)
+        if check.known(self.average) and self.average > 1.0:
+            raise ValueError(f"average is a share, at most 1; got average={self.average!r}")
 
     def init(self, params: PyTree) -> NoiseMemory:
         """Nothing seen."""
@@ -41,25 +59,9 @@ class NoiseCorrected:
             noise = jnp.where(step == 0, 0.0, 0.5 * total_square(change, dtype))
         else:
             noise = self.sigma**2 * sum(leaf.size for leaf in jax.tree.leaves(params))
-        found = total_square(grads, dtype) - noise
+        less_noise = total_square(grads, dtype) - noise
         # An average of few numbers first: the one number of the first step is soon forgotten.
         share = jnp.maximum(self.average, 1.0 / (1.0 + step.astype(dtype)))
-        signal = memory.signal + share * (found - memory.signal)
+        signal = memory.signal + share * (less_noise - memory.signal)
         before = grads if self.sigma is None else None
         return jnp.maximum(signal, 0.0), NoiseMemory(signal, before)
-
-
-def noise_corrected(sigma: float | None = None, *, average: float = 0.05) -> NoiseCorrected:
-    """q = max(m, 0), m an average of ||G_n||^2 less its noise: the step follows U, not noise.
-
-    The noise is sigma^2 d if ``sigma`` is known, and ||G_n - G_{n-1}||^2 / 2 if it is not: what
-    differs between two steps is noise as long as grad U hardly moves in one. ``average`` is the
-    newest number's share; taking it before the floor keeps the floor from making a bias.
-    Batches without replacement are negatively correlated, which this does not see.
-    """
-    if sigma is not None:
-        check.not_negative(sigma=sigma)
-    check.positive(average=average)
-    if average > 1.0:
-        raise ValueError(f"average is a share, at most 1; got average={average!r}")
-    return NoiseCorrected(sigma, average)

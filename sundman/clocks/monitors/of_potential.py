@@ -3,30 +3,38 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import KW_ONLY
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 from jax import Array
 
+from sundman import check
 from sundman.clocks.base import PyTree, time_dtype
-from sundman.clocks.monitors.base import check_callable, total
+from sundman.clocks.monitors.base import Monitor, check_callable, total
 from sundman.noise import Stream
 from sundman.noise.stream import map_leaves, words
+from sundman.value import Number, static
 
 _PROBE = 0x5EED
 
 
-@dataclass(frozen=True)
-class Energy:
-    """q = max(U - lowest, 0)."""
+class Energy(Monitor):
+    """q = max(U(theta) - lowest, 0): short steps high up.
 
-    potential: Callable[[PyTree], Array]
-    lowest: float
+    Args:
+      potential: U.
+      lowest: an energy below U's least.
+    """
 
-    def init(self, params: PyTree) -> None:
-        """Nothing."""
+    potential: Callable[[PyTree], Array] = static()
+    _: KW_ONLY
+    lowest: Number = 0.0
+
+    def __post_init__(self) -> None:
+        check_callable("energy", self.potential)
+        self.settle(lowest=check.number)
 
     def measure(self, grads: PyTree, params: PyTree, memory: None, step: Array):
         """The energy above the lowest."""
@@ -35,14 +43,20 @@ class Energy:
         return jnp.maximum(above, 0.0), memory
 
 
-@dataclass(frozen=True)
-class Curvature:
-    """q = |v . H v|."""
+class Curvature(Monitor):
+    """q = |v . H v|, H the Hessian of ``potential`` and v random signs from the step's number.
 
-    potential: Callable[[PyTree], Array]
+    The trace of H on average (Hutchinson 1990), for about two more gradients a step: short steps
+    where U is stiff, even where its gradient vanishes. All chains share a step's signs.
 
-    def init(self, params: PyTree) -> None:
-        """Nothing."""
+    Args:
+      potential: U.
+    """
+
+    potential: Callable[[PyTree], Array] = static()
+
+    def __post_init__(self) -> None:
+        check_callable("curvature", self.potential)
 
     def measure(self, grads: PyTree, params: PyTree, memory: None, step: Array):
         """By a Hessian-vector product: the derivative of grad U along v."""
@@ -56,19 +70,3 @@ class Curvature:
         v = map_leaves(signs, params)
         _, Hv = jax.jvp(jax.grad(self.potential), (params,), (v,))
         return jnp.abs(total(jax.tree.map(jnp.multiply, v, Hv), time_dtype(params))), memory
-
-
-def energy(potential: Callable[[PyTree], Array], *, lowest: float = 0.0) -> Energy:
-    """q = max(U(theta) - lowest, 0): short steps high up. ``lowest`` should be below U's least."""
-    check_callable("energy", potential)
-    return Energy(potential, float(lowest))
-
-
-def curvature(potential: Callable[[PyTree], Array]) -> Curvature:
-    """q = |v . H v|, H the Hessian of ``potential`` and v random signs from the step's number.
-
-    The trace of H on average (Hutchinson 1990), for about two more gradients a step: short steps
-    where U is stiff, even where its gradient vanishes. All chains share a step's signs.
-    """
-    check_callable("curvature", potential)
-    return Curvature(potential)

@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import jax
 import jax.numpy as jnp
 from jax import Array
 
 from sundman import check
 from sundman.clocks.base import PyTree, time_dtype
-from sundman.clocks.monitors.base import total
+from sundman.clocks.monitors.base import Monitor, total
+from sundman.value import Number, array
 
 
-@dataclass(frozen=True, eq=False)
-class Diagonal:
+class Diagonal(Monitor):
     """q = sum_i P_i G_i^2 with P given."""
 
-    diagonal: PyTree
+    diagonal: PyTree = array()
 
     def init(self, params: PyTree) -> None:
         """Nothing; raises if the diagonal is not of the shapes of the parameters."""
@@ -32,16 +30,18 @@ class Diagonal:
         """sum_i P_i G_i^2."""
         del step
         dtype = time_dtype(params)
-        found = jax.tree.map(lambda p, g: p * jnp.square(g.astype(dtype)), self.diagonal, grads)
-        return total(found, dtype), memory
+        each = jax.tree.map(lambda p, g: p * jnp.square(g.astype(dtype)), self.diagonal, grads)
+        return total(each, dtype), memory
 
 
-@dataclass(frozen=True)
-class RmsProp:
+class RmsProp(Monitor):
     """q = sum_i G_i^2 / (sqrt(V_i) + eps), V an average of G^2."""
 
-    decay: float
-    eps: float
+    decay: Number
+    eps: Number
+
+    def __post_init__(self) -> None:
+        self.settle(decay=check.decay, eps=check.positive)
 
     def init(self, params: PyTree) -> PyTree:
         """V = 0; the first gradient replaces it."""
@@ -68,8 +68,6 @@ def preconditioned(
     clock is preconditioned, not the motion, so that there is no Gamma term to correct for.
     """
     if diagonal is None:
-        check.decay(decay=decay)
-        check.positive(eps=eps)
         return RmsProp(decay, eps)
     diagonal = jax.tree.map(jnp.asarray, diagonal)
     for leaf in jax.tree.leaves(diagonal):

@@ -17,7 +17,7 @@ Gan et al. (2015), "Scalable deep Poisson factor analysis for topic modeling".
 
 from __future__ import annotations
 
-from functools import partial
+from dataclasses import KW_ONLY
 from typing import NamedTuple
 
 import jax
@@ -27,6 +27,7 @@ from jax import Array
 from sundman import check
 from sundman.integrators.base import Integrator, PyTree, cast_like, per_leaf, zeros_per_leaf
 from sundman.noise import Stream, gaussian
+from sundman.value import Number, static
 
 
 class ThermostatState(NamedTuple):
@@ -59,71 +60,76 @@ def _shared(tree: PyTree, like: PyTree) -> PyTree:
     return jax.tree.map(lambda _: tree, like)
 
 
-def sgnht(
-    temperature: float = 1.0,
-    *,
-    gamma: float = 1.0,
-    mass: float = 1.0,
-    per_coordinate: bool = False,
-) -> Integrator:
+class Sgnht(Integrator):
     """Kinetic Langevin with a Nose-Hoover thermostat.
 
-    ``gamma`` is A, the friction that balances the injected noise and the first value of xi;
-    ``mass`` is Q, the inertia of the thermostat per degree of freedom.
+    Args:
+      temperature: T; None is that of the target, or 1.
+      gamma: A, the friction that balances the injected noise and the first value of xi.
+      mass: Q, the inertia of the thermostat per degree of freedom.
+      per_coordinate: a thermostat for each coordinate.
     """
-    check.not_negative(temperature=temperature)
-    check.positive(gamma=gamma, mass=mass)
 
-    def init(params: PyTree) -> ThermostatState:
+    label = "BADODAB with a thermostat"
+    weak_order = 2
+    kinetic = True
+    references = ("ding2014sgnht", "leimkuhler2016adaptive")
+
+    _: KW_ONLY
+    gamma: Number = 1.0
+    mass: Number = 1.0
+    per_coordinate: bool = static(False)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.settle(gamma=check.positive, mass=check.positive)
+        check.choices_are_static(per_coordinate=self.per_coordinate)
+
+    def init(self, params: PyTree) -> ThermostatState:
+        """Zero momentum, xi = gamma."""
         momentum = jax.tree.map(jnp.zeros_like, params)
-        if per_coordinate:
+        if self.per_coordinate:
             xi = jax.tree.map(
-                lambda leaf: jnp.full_like(leaf, gamma, jnp.result_type(jnp.float32, leaf)), params
+                lambda leaf: jnp.full_like(leaf, self.gamma, jnp.result_type(jnp.float32, leaf)),
+                params,
             )
         else:
             dtype = jnp.result_type(jnp.float32, *jax.tree.leaves(params))
-            xi = jnp.asarray(gamma, dtype)
+            xi = jnp.asarray(self.gamma, dtype)
         return ThermostatState(momentum, zeros_per_leaf(params), xi)
 
-    def heated(xi: PyTree, momentum: PyTree, steps: PyTree) -> PyTree:
+    def _heated(self, xi: PyTree, momentum: PyTree, steps: PyTree) -> PyTree:
         """xi after half a step."""
-        if per_coordinate:
+        if self.per_coordinate:
             return jax.tree.map(
-                lambda x, p, h: x + 0.5 * h * (jnp.square(p.astype(x.dtype)) - temperature) / mass,
+                lambda x, p, h: (
+                    x + 0.5 * h * (jnp.square(p.astype(x.dtype)) - self.T) / self.mass
+                ),
                 xi,
                 momentum,
                 steps,
             )
         leaves = jax.tree.leaves(steps)
         mean_step = sum(leaves[1:], leaves[0]) / len(leaves)
-        return xi + 0.5 * mean_step * (_mean_square(momentum, xi.dtype) - temperature) / mass
+        return xi + 0.5 * mean_step * (_mean_square(momentum, xi.dtype) - self.T) / self.mass
 
     def move(
-        stream: Stream, grads: PyTree, state: ThermostatState, params: PyTree, dt: PyTree
+        self, stream: Stream, grads: PyTree, state: ThermostatState, params: PyTree, dt: PyTree
     ) -> tuple[PyTree, ThermostatState]:
+        """The step before's last kick, and B A D O D A of this one."""
         steps = per_leaf(dt, params)
 
         def kick(h, h_before, grad, momentum):
             return momentum - 0.5 * (h_before + h) * grad
 
         def friction(h, xi, momentum, eps):
-            variance = 2.0 * gamma * temperature * h * _mean_decay(2.0 * xi * h)
+            variance = 2.0 * self.gamma * self.T * h * _mean_decay(2.0 * xi * h)
             return jnp.exp(-xi * h) * momentum + jnp.sqrt(variance) * eps
 
         before = jax.tree.map(kick, steps, state.dt, grads, state.momentum)
-        xi = heated(state.xi, before, steps)
-        each = xi if per_coordinate else _shared(xi, params)
+        xi = self._heated(state.xi, before, steps)
+        each = xi if self.per_coordinate else _shared(xi, params)
         after = jax.tree.map(friction, steps, each, before, gaussian(stream, params))
-        xi = heated(xi, after, steps)
+        xi = self._heated(xi, after, steps)
         updates = jax.tree.map(lambda h, p, q: 0.5 * h * (p + q), steps, before, after)
         return cast_like(updates, params), ThermostatState(cast_like(after, params), steps, xi)
-
-    settings = {
-        "integrator": "sgnht",
-        "temperature": temperature,
-        "gamma": gamma,
-        "mass": mass,
-        "per_coordinate": per_coordinate,
-    }
-    again = partial(sgnht, gamma=gamma, mass=mass, per_coordinate=per_coordinate)
-    return Integrator(init, move, again, settings)

@@ -32,8 +32,7 @@ step; a p that was fixed too early makes them slow to mix.
 
 from __future__ import annotations
 
-import math
-from functools import partial
+from dataclasses import KW_ONLY
 from typing import NamedTuple
 
 import jax
@@ -43,6 +42,7 @@ from jax import Array
 from sundman import check
 from sundman.integrators.base import Integrator, PyTree, cast_like, per_leaf
 from sundman.noise import Stream, gaussian
+from sundman.value import Number, static
 
 
 class ContourState(NamedTuple):
@@ -52,27 +52,11 @@ class ContourState(NamedTuple):
     factor: Array
 
 
-def _factor(state: ContourState) -> Array:
-    return state.factor
-
-
-def contour(
-    temperature: float = 1.0,
-    *,
-    low: float,
-    high: float,
-    bins: int = 50,
-    flatness: float = 0.75,
-    gain: float = 0.1,
-    gain_offset: float = 100.0,
-    gain_power: float = 1.0,
-    learn: int | None = None,
-    least: float = 1e-6,
-) -> Integrator:
+class Contour(Integrator):
     """SGLD on a landscape flattened along the energy.
 
     Args:
-      temperature: T.
+      temperature: T; None is that of the target, or 1.
       low, high: the range of U to flatten: from near its minimum to above the barriers.
       bins: how many bins it is cut into.
       flatness: f, the zeta of the paper: 0 is SGLD, at 1 all bins are met equally often.
@@ -80,34 +64,70 @@ def contour(
       learn: steps after which p is fixed; it never is if not given.
       least: what a bin has at least, as far as Psi is concerned.
     """
-    check.not_negative(temperature=temperature, flatness=flatness)
-    check.positive(gain=gain, gain_offset=gain_offset, least=least)
-    check.count("bins", bins, least=2)
-    if learn is not None:
-        check.count("learn", learn, least=0)
-    if not -math.inf < low < high < math.inf:
-        raise ValueError(f"the range of energies needs low < high, got low={low!r}, high={high!r}")
-    if not 0.5 < gain_power <= 1.0:
-        raise ValueError(f"gain_power must be in (1/2, 1] for p to settle, got {gain_power=!r}")
-    if not gain < 1.0:
-        raise ValueError(f"gain must be less than 1, or p turns negative; got gain={gain!r}")
-    width = (high - low) / bins
 
-    def init(params: PyTree) -> ContourState:
+    label = "Euler-Maruyama over a flattened energy"
+    weak_order = 1
+    references = ("deng2020contour",)
+    needs_value = True
+    has_weights = True
+
+    _: KW_ONLY
+    low: Number
+    high: Number
+    bins: int = static(50)
+    flatness: Number = 0.75
+    gain: Number = 0.1
+    gain_offset: Number = 100.0
+    gain_power: Number = 1.0
+    learn: int | None = static(None)
+    least: Number = 1e-6
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check.choices_are_static(bins=self.bins, learn=self.learn)
+        check.count("bins", self.bins, least=2)
+        if self.learn is not None:
+            check.count("learn", self.learn, least=0)
+        self.settle(
+            low=check.number,
+            high=check.number,
+            flatness=check.not_negative,
+            gain=check.positive,
+            gain_offset=check.positive,
+            gain_power=check.positive,
+            least=check.positive,
+        )
+        if all(map(check.known, (self.low, self.high))) and not self.low < self.high:
+            raise ValueError(
+                "the range of energies needs low < high, got "
+                f"low={self.low!r}, high={self.high!r}"
+            )
+        if check.known(self.gain_power) and not 0.5 < self.gain_power <= 1.0:
+            raise ValueError(
+                "gain_power must be in (1/2, 1] for p to settle, got "
+                f"gain_power={self.gain_power!r}"
+            )
+        if check.known(self.gain) and not self.gain < 1.0:
+            raise ValueError(f"gain must be less than 1, or p turns negative; got gain={self.gain}")
+
+    def init(self, params: PyTree) -> ContourState:
+        """All bins alike."""
         dtype = jnp.result_type(jnp.float32, *jax.tree.leaves(params))
-        return ContourState(jnp.full(bins, 1.0 / bins, dtype), jnp.ones((), dtype))
+        return ContourState(jnp.full(self.bins, 1.0 / self.bins, dtype), jnp.ones((), dtype))
 
-    def where(shares: Array, value: Array) -> tuple[Array, Array, Array]:
+    def _where(self, shares: Array, value: Array) -> tuple[Array, Array, Array]:
         """The bin of an energy, log Psi there, and its slope."""
-        along = (value.astype(shares.dtype) - low) / width
-        index = jnp.clip(along, 0.0, bins - 1.0).astype(jnp.int32)
+        width = (self.high - self.low) / self.bins
+        along = (value.astype(shares.dtype) - self.low) / width
+        index = jnp.clip(along, 0.0, self.bins - 1.0).astype(jnp.int32)
         ends = shares[jnp.stack([jnp.maximum(index - 1, 0), index])]
-        start, end = jnp.log(jnp.maximum(ends, least))
+        start, end = jnp.log(jnp.maximum(ends, self.least))
         part = jnp.clip(along - index, 0.0, 1.0)
-        inside = (along >= 0) & (along < bins)
+        inside = (along >= 0) & (along < self.bins)
         return index, start + part * (end - start), jnp.where(inside, (end - start) / width, 0.0)
 
     def move(
+        self,
         stream: Stream,
         grads: PyTree,
         state: ContourState,
@@ -116,44 +136,23 @@ def contour(
         *,
         value: Array,
     ) -> tuple[PyTree, ContourState]:
-        index, log_psi, slope = where(state.shares, value)
-        multiplier = 1.0 + flatness * temperature * slope
+        """-dt (1 + f T d log Psi/dU) G + sqrt(2 T dt) eps, and the shares."""
+        index, log_psi, slope = self._where(state.shares, value)
+        multiplier = 1.0 + self.flatness * self.T * slope
 
         def step(h, grad, eps):
-            return -h * multiplier * grad + jnp.sqrt(2.0 * temperature * h) * eps
+            return -h * multiplier * grad + jnp.sqrt(2.0 * self.T * h) * eps
 
         updates = jax.tree.map(step, per_leaf(dt, params), grads, gaussian(stream, params))
-        factor = jnp.exp(flatness * log_psi)
-        omega = gain * (1.0 + stream.step.astype(factor.dtype) / gain_offset) ** -gain_power
-        if learn is not None:
-            omega = jnp.where(stream.step < jnp.uint32(learn), omega, 0.0)
-        met = jnp.arange(bins) == index
+        factor = jnp.exp(self.flatness * log_psi)
+        age = 1.0 + stream.step.astype(factor.dtype) / self.gain_offset
+        omega = self.gain * age**-self.gain_power
+        if self.learn is not None:
+            omega = jnp.where(stream.step < jnp.uint32(self.learn), omega, 0.0)
+        met = jnp.arange(self.bins) == index
         shares = state.shares + omega * factor * (met - state.shares)
         return cast_like(updates, params), ContourState(shares, factor)
 
-    settings = {
-        "integrator": "contour",
-        "temperature": temperature,
-        "low": low,
-        "high": high,
-        "bins": bins,
-        "flatness": flatness,
-        "gain": gain,
-        "gain_offset": gain_offset,
-        "gain_power": gain_power,
-        "learn": learn,
-        "least": least,
-    }
-    again = partial(
-        contour,
-        low=low,
-        high=high,
-        bins=bins,
-        flatness=flatness,
-        gain=gain,
-        gain_offset=gain_offset,
-        gain_power=gain_power,
-        learn=learn,
-        least=least,
-    )
-    return Integrator(init, move, again, settings, needs_value=True, weigh=_factor)
+    def weigh(self, state: ContourState) -> Array:
+        """Psi^f."""
+        return state.factor

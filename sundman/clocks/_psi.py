@@ -47,49 +47,74 @@ def power(x: Array, exponent: Any) -> Array:
 
 def stretch(form: str, m: Any, M: Any) -> Any:
     """The constant k of a named form."""
-    check.choice("psi", form, FORMS)
     if form == "paper":
         return 1.0
     if form == "code":
         return 1.0 / m
-    if not m < 1.0 < M:
-        raise ValueError(
-            "the scale-free psi needs m < 1 < M, so that psi = 1 at the reference gradient; "
-            f"got m={m!r}, M={M!r}"
-        )
     return (M - 1.0) / (1.0 - m)
 
 
 def psi(zeta: Array, *, m: Any, M: Any, r: Any, form: str = "code") -> Array:
-    """psi(zeta) of the named form, in [m, M]."""
-    return scaled_psi(1.0, m=m, M=M, r=r, form=form)(jnp.asarray(zeta))
+    """psi(zeta) of the named form, in [m, M].
+
+    Args:
+      zeta: the average, zero or more.
+      m, M: the bounds.
+      r: the exponent.
+      form: ``"code"``, ``"paper"`` or ``"scale_free"``.
+
+    Returns:
+      psi of every zeta.
+    """
+    m = check_psi(form, m=m, M=M, r=r)
+    return psi_of(form, jnp.asarray(zeta), m=m, M=M, r=r)
 
 
-def scaled_psi(dtau: Any, *, m: Any, M: Any, r: Any, form: str) -> Callable[[Array], Array]:
-    """zeta -> dtau psi(zeta), with every constant multiplied out beforehand."""
+def psi_of(form: str | Callable[[Array], Array], zeta: Array, *, m: Any, M: Any, r: Any) -> Array:
+    """psi(zeta) of a form that was checked before."""
+    if not isinstance(form, str):
+        return jnp.clip(form(zeta), m, M)
+    return m + (M - m) / (1.0 + stretch(form, m, M) * power(zeta, r))
+
+
+def check_psi(form: str | Callable[[Array], Array], *, m: Any, M: Any, r: Any) -> Any:
+    """Raise if psi cannot be of this form; returns m, by default 1/M of a scale-free psi."""
+    if m is None and form == "scale_free":
+        check.positive(M=M)
+        m = 1.0 / M
+    if m is None:
+        raise TypeError(f"m, the lower bound of psi, is needed with psi={form!r}")
     check.bounds(m, M)
-    check.positive(r=r)
-    k = stretch(form, m, M)
-    least, range_ = dtau * m, dtau * M - dtau * m
+    if isinstance(form, str):
+        check.choice("psi", form, FORMS)
+        if r is None:
+            raise TypeError(f"r, the exponent of zeta, is needed with psi={form!r}")
+        check.positive(r=r)
+        if form == "scale_free" and check.known(m) and check.known(M) and not m < 1.0 < M:
+            raise ValueError(
+                "the scale-free psi needs m < 1 < M, so that psi = 1 at the reference gradient; "
+                f"got m={m!r}, M={M!r}"
+            )
+        return m
+    if not callable(form):
+        raise TypeError(f"psi must be a name or a function of zeta, got {form!r}")
+    if r is not None:
+        raise TypeError(f"r belongs to a psi with a name, not to a function; got r={r!r}")
+    _check_range(form, m, M)
+    return m
 
-    def step(zeta: Array) -> Array:
-        return least + range_ / (1.0 + k * power(zeta, r))
 
-    return step
-
-
-def clipped_psi(
-    dtau: Any, psi: Callable[[Array], Array], *, m: Any, M: Any
-) -> Callable[[Array], Array]:
-    """zeta -> dtau psi(zeta) for a function of the user's, checked on a grid and clipped."""
-    check.bounds(m, M)
+def _check_range(psi: Callable[[Array], Array], m: Any, M: Any) -> None:
+    """A psi of the user's must turn every zeta into a number between its bounds."""
     zetas = jnp.asarray(_TRIED, jnp.float32)
-    found = jax.vmap(psi)(zetas)
-    if getattr(found, "shape", None) != zetas.shape:
+    values = jax.vmap(psi)(zetas)
+    if getattr(values, "shape", None) != zetas.shape:
         raise ValueError(
-            f"psi must turn one number zeta into one number, got {found!r} for {zetas.size} zetas"
+            f"psi must turn one number zeta into one number, got {values!r} for {zetas.size} zetas"
         )
-    values = np.asarray(found, np.float64)
+    if not (check.known(m) and check.known(M)):
+        return
+    values = np.asarray(values, np.float64)
     wrong = ~((values >= m * (1 - _ROUNDING)) & (values <= M * (1 + _ROUNDING)))  # nan is wrong
     if wrong.any():
         first = int(np.argmax(wrong))
@@ -97,30 +122,3 @@ def clipped_psi(
             f"psi must stay within its bounds m={m!r} and M={M!r}, but psi({zetas[first]:.6g}) = "
             f"{values[first]:.6g}; give the bounds it has, or change it there"
         )
-
-    def step(zeta: Array) -> Array:
-        return jnp.clip(dtau * psi(zeta), dtau * m, dtau * M)
-
-    return step
-
-
-def step_function(
-    dtau: float, psi: str | Callable[[Array], Array], *, m: Any, M: Any, r: Any
-) -> tuple[str, Callable[[Array], Array], Any]:
-    """The name of psi, zeta -> dtau psi(zeta), and m."""
-    form = psi.replace("-", "_") if isinstance(psi, str) else None
-    if m is None and form == "scale_free":
-        check.positive(M=M)
-        m = 1.0 / M
-    if m is None:
-        raise TypeError(f"m, the lower bound of psi, is needed with psi={psi!r}")
-    if form is not None:
-        if r is None:
-            raise TypeError(f"r, the exponent of zeta, is needed with psi={psi!r}")
-        return form, scaled_psi(dtau, m=m, M=M, r=r, form=form), m
-    if not callable(psi):
-        raise TypeError(f"psi must be a name or a function of zeta, got {psi!r}")
-    if r is not None:
-        raise TypeError(f"r belongs to a psi with a name, not to a function; got r={r!r}")
-    name = getattr(psi, "__qualname__", type(psi).__qualname__)
-    return name, clipped_psi(dtau, psi, m=m, M=M), m

@@ -13,7 +13,7 @@ the heat it adds out of the O step: variance (1 - c^2) T - c dt^2 sigma^2, not b
 
 from __future__ import annotations
 
-from functools import partial
+from dataclasses import KW_ONLY
 from typing import NamedTuple
 
 import jax
@@ -22,6 +22,7 @@ import jax.numpy as jnp
 from sundman import check
 from sundman.integrators.base import Integrator, PyTree, cast_like, per_leaf, zeros_per_leaf
 from sundman.noise import Stream, gaussian
+from sundman.value import Number
 
 
 class KineticState(NamedTuple):
@@ -36,20 +37,43 @@ def rest(params: PyTree) -> KineticState:
     return KineticState(jax.tree.map(jnp.zeros_like, params), zeros_per_leaf(params))
 
 
-def baoab(temperature: float = 1.0, *, gamma: float = 1.0, sigma: float = 0.0) -> Integrator:
-    """Kinetic Langevin, second order in dt, exact for positions of a Gaussian target."""
-    check.not_negative(temperature=temperature, sigma=sigma)
-    check.positive(gamma=gamma)
+class Baoab(Integrator):
+    """Kinetic Langevin, second order in dt, exact for positions of a Gaussian target.
+
+    Args:
+      temperature: T; None is that of the target, or 1.
+      gamma: the friction.
+      sigma: standard deviation of the gradient noise in each coordinate, if it is known.
+    """
+
+    label = "BAOAB kinetic Langevin"
+    weak_order = 2
+    kinetic = True
+    references = ("leimkuhler2013robust", "leimkuhler2013rational")
+
+    _: KW_ONLY
+    gamma: Number = 1.0
+    sigma: Number = 0.0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.settle(gamma=check.positive, sigma=check.not_negative)
+
+    def init(self, params: PyTree) -> KineticState:
+        """Zero momentum."""
+        return rest(params)
 
     def move(
-        stream: Stream, grads: PyTree, state: KineticState, params: PyTree, dt: PyTree
+        self, stream: Stream, grads: PyTree, state: KineticState, params: PyTree, dt: PyTree
     ) -> tuple[PyTree, KineticState]:
+        """The step before's last kick, and this step up to its own."""
         steps = per_leaf(dt, params)
 
         def step(h, h_before, grad, momentum, eps):
             before = momentum - 0.5 * (h_before + h) * grad
-            keep = jnp.exp(-gamma * h)
-            variance = -jnp.expm1(-2.0 * gamma * h) * temperature - keep * (h * sigma) ** 2
+            keep = jnp.exp(-self.gamma * h)
+            heat = keep * (h * self.sigma) ** 2
+            variance = -jnp.expm1(-2.0 * self.gamma * h) * self.T - heat
             after = keep * before + jnp.sqrt(jnp.maximum(variance, 0.0)) * eps
             return 0.5 * h * (before + after), after
 
@@ -59,11 +83,3 @@ def baoab(temperature: float = 1.0, *, gamma: float = 1.0, sigma: float = 0.0) -
             jax.tree.structure(params), jax.tree.structure((0, 0)), moved
         )
         return cast_like(updates, params), KineticState(cast_like(momentum, params), steps)
-
-    settings = {
-        "integrator": "baoab",
-        "temperature": temperature,
-        "gamma": gamma,
-        "sigma": sigma,
-    }
-    return Integrator(rest, move, partial(baoab, gamma=gamma, sigma=sigma), settings)

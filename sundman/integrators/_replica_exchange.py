@@ -22,7 +22,7 @@ weights dt undo it. Attempts every so many steps would not be.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
+from dataclasses import KW_ONLY
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -33,6 +33,7 @@ from jax import Array
 from sundman import check
 from sundman.integrators.base import Integrator, PyTree, cast_like, per_leaf
 from sundman.noise import Stream, gaussian, purposes, substream, words
+from sundman.value import Number
 
 
 class SwapCounts(NamedTuple):
@@ -53,11 +54,13 @@ def _down(leaf: Array, like: Array) -> Array:
     return leaf.reshape(-1, *[1] * (like.ndim - 1))
 
 
-def _check_numbers(ratios: Sequence[float], factors: Sequence[float]) -> None:
+def _check_numbers(ratios: Sequence[Number], factors: Sequence[Number]) -> None:
     check.positive(**{f"ratios[{i}]": ratio for i, ratio in enumerate(ratios)})
     check.positive(**{f"step_factors[{i}]": factor for i, factor in enumerate(factors)})
-    rising = all(low < high for low, high in pairwise(ratios))
-    if len(ratios) < 2 or ratios[0] != 1 or not rising:
+    rising = not all(map(check.known, ratios)) or (
+        ratios[0] == 1 and all(low < high for low, high in pairwise(ratios))
+    )
+    if len(ratios) < 2 or not rising:
         raise ValueError(
             "ratios are the temperatures of the copies over that of the target: two or more, "
             f"rising, the first 1; got ratios={tuple(ratios)}"
@@ -68,59 +71,76 @@ def _check_numbers(ratios: Sequence[float], factors: Sequence[float]) -> None:
         )
 
 
-def replica_exchange(
-    temperature: float = 1.0,
-    *,
-    ratios: Sequence[float] = (1.0, 4.0),
-    step_factors: Sequence[float] | None = None,
-    swap_rate: float = 1.0,
-    energy_variance: float = 0.0,
-) -> Integrator:
+class ReplicaExchange(Integrator):
     """SGLD copies of the position at temperatures T ratios; the first samples the target.
 
-    Every array has a leading axis of copies, and ``at(temperature)`` keeps the ratios.
+    Every array has a leading axis of copies.
 
     Args:
-      temperature: T, that of the first copy.
+      temperature: T, that of the first copy; None is that of the target, or 1.
       ratios: T_r / T, rising from 1.
       step_factors: s_r, what dt is multiplied with for each copy; 1 if not given.
       swap_rate: attempts per unit of physical time, at most one a step.
       energy_variance: v, the variance of one estimate of U.
     """
-    check.not_negative(temperature=temperature, energy_variance=energy_variance)
-    check.positive(swap_rate=swap_rate)
-    if not isinstance(ratios, Sequence):
-        raise TypeError(f"ratios must be a sequence such as (1.0, 4.0), got {ratios!r}")
-    ratios = tuple(ratios)
-    factors = (1.0,) * len(ratios) if step_factors is None else tuple(step_factors)
-    _check_numbers(ratios, factors)
-    number = len(ratios)
-    gaps = tuple(1.0 / low - 1.0 / high for low, high in pairwise(ratios))
 
-    def init(params: PyTree) -> SwapCounts:
+    label = "Euler-Maruyama copies that swap"
+    weak_order = 1
+    references = ("deng2020replica",)
+    needs_value = True
+
+    _: KW_ONLY
+    ratios: Sequence[Number] = (1.0, 4.0)
+    step_factors: Sequence[Number] | None = None
+    swap_rate: Number = 1.0
+    energy_variance: Number = 0.0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.settle(swap_rate=check.positive, energy_variance=check.not_negative)
+        if not isinstance(self.ratios, Sequence):
+            raise TypeError(f"ratios must be a sequence such as (1.0, 4.0), got {self.ratios!r}")
+        ratios = tuple(self.ratios)
+        factors = (1.0,) * len(ratios) if self.step_factors is None else tuple(self.step_factors)
+        _check_numbers(ratios, factors)
+        self.set(ratios=ratios, step_factors=factors)
+
+    @property
+    def replicas(self) -> int:
+        """How many copies there are."""
+        return len(self.ratios)
+
+    def init(self, params: PyTree) -> SwapCounts:
+        """No swaps tried."""
         for leaf in jax.tree.leaves(params):
-            if jnp.shape(leaf)[:1] != (number,):
+            if jnp.shape(leaf)[:1] != (self.replicas,):
                 raise ValueError(
-                    f"replica exchange moves {number} copies along a leading axis: an array has "
-                    f"the shape {jnp.shape(leaf)}. sundman.sample makes the copies by itself"
+                    f"replica exchange moves {self.replicas} copies along a leading axis: an array "
+                    f"has the shape {jnp.shape(leaf)}. sundman.sample makes the copies by itself"
                 )
-        none = jnp.zeros(number - 1, jnp.uint32)
+        none = jnp.zeros(self.replicas - 1, jnp.uint32)
         return SwapCounts(none, none)
 
-    def exchange(
-        stream: Stream, state: SwapCounts, value: Array, dt: Array
+    def _exchange(
+        self, stream: Stream, state: SwapCounts, value: Array, dt: Array
     ) -> tuple[Array, SwapCounts]:
         """Which copies swap with the next one, at most one of them; and the counts."""
+        pairs = self.replicas - 1
         value = value.astype(jnp.result_type(jnp.float32, value))
         attempt, which, accept = _uniforms(stream, 3)
-        inverse = jnp.asarray(gaps, value.dtype) / temperature
-        gain = inverse * (value[:-1] - value[1:]) - jnp.square(inverse) * energy_variance
-        chosen = jnp.minimum((which * (number - 1)).astype(jnp.int32), number - 2)
-        tried = (attempt < swap_rate * dt) & (jnp.arange(number - 1) == chosen)
+        gaps = jnp.stack([1.0 / low - 1.0 / high for low, high in pairwise(self._ratios(value))])
+        inverse = gaps.astype(value.dtype) / self.T
+        gain = inverse * (value[:-1] - value[1:]) - jnp.square(inverse) * self.energy_variance
+        chosen = jnp.minimum((which * pairs).astype(jnp.int32), pairs - 1)
+        tried = (attempt < self.swap_rate * dt) & (jnp.arange(pairs) == chosen)
         swapped = tried & (jnp.log(accept) < gain)
         return swapped, SwapCounts(state.tried + tried, state.swapped + swapped)
 
+    def _ratios(self, like: Array) -> Array:
+        return jnp.stack([jnp.asarray(ratio, like.dtype) for ratio in self.ratios])
+
     def move(
+        self,
         stream: Stream,
         grads: PyTree,
         state: SwapCounts,
@@ -129,9 +149,10 @@ def replica_exchange(
         *,
         value: Array,
     ) -> tuple[PyTree, SwapCounts]:
+        """A swap, perhaps, and a Langevin step of every copy."""
         lengths = per_leaf(dt, params)
         mean_length = jnp.mean(jnp.stack(jax.tree.leaves(lengths)))
-        swapped, counts = exchange(stream, state, value, mean_length)
+        swapped, counts = self._exchange(stream, state, value, mean_length)
         comes_down, goes_up = jnp.append(swapped, False), jnp.append(False, swapped)
 
         def traded(leaf: Array) -> Array:
@@ -139,27 +160,11 @@ def replica_exchange(
             return jnp.where(_down(comes_down, leaf), jnp.roll(leaf, -1, 0), below)
 
         def step(h, grad, theta, eps):
-            own = h * jnp.asarray(factors, h.dtype)
-            size = jnp.sqrt(2.0 * temperature * own * jnp.asarray(ratios, h.dtype))
+            assert self.step_factors is not None  # __post_init__ gave them
+            own = h * jnp.stack([jnp.asarray(factor, h.dtype) for factor in self.step_factors])
+            size = jnp.sqrt(2.0 * self.T * own * self._ratios(h))
             moved = -_down(own, theta) * traded(grad) + _down(size, theta) * eps
             return traded(theta) - theta + moved
 
         updates = jax.tree.map(step, lengths, grads, params, gaussian(stream, params))
         return cast_like(updates, params), counts
-
-    settings = {
-        "integrator": "replica_exchange",
-        "temperature": temperature,
-        "ratios": ratios,
-        "step_factors": factors,
-        "swap_rate": swap_rate,
-        "energy_variance": energy_variance,
-    }
-    again = partial(
-        replica_exchange,
-        ratios=ratios,
-        step_factors=step_factors,
-        swap_rate=swap_rate,
-        energy_variance=energy_variance,
-    )
-    return Integrator(init, move, again, settings, needs_value=True, replicas=number)

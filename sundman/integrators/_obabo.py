@@ -19,32 +19,55 @@ that of the joined O, not below 0.
 
 from __future__ import annotations
 
-from functools import partial
+from dataclasses import KW_ONLY
 
 import jax
 import jax.numpy as jnp
 
 from sundman import check
-from sundman.integrators.baoab import KineticState, rest
+from sundman.integrators._baoab import KineticState, rest
 from sundman.integrators.base import Integrator, PyTree, cast_like, per_leaf
 from sundman.noise import Stream, gaussian
+from sundman.value import Number
 
 
-def obabo(temperature: float = 1.0, *, gamma: float = 1.0, sigma: float = 0.0) -> Integrator:
-    """Kinetic Langevin, second order in dt, with the friction around a Verlet step."""
-    check.not_negative(temperature=temperature, sigma=sigma)
-    check.positive(gamma=gamma)
+class Obabo(Integrator):
+    """Kinetic Langevin, second order in dt, with the friction around a Verlet step.
+
+    Args:
+      temperature: T; None is that of the target, or 1.
+      gamma: the friction.
+      sigma: standard deviation of the gradient noise in each coordinate, if it is known.
+    """
+
+    label = "OBABO kinetic Langevin"
+    weak_order = 2
+    kinetic = True
+    references = ("bussi2007accurate",)
+
+    _: KW_ONLY
+    gamma: Number = 1.0
+    sigma: Number = 0.0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.settle(gamma=check.positive, sigma=check.not_negative)
+
+    def init(self, params: PyTree) -> KineticState:
+        """Zero momentum."""
+        return rest(params)
 
     def move(
-        stream: Stream, grads: PyTree, state: KineticState, params: PyTree, dt: PyTree
+        self, stream: Stream, grads: PyTree, state: KineticState, params: PyTree, dt: PyTree
     ) -> tuple[PyTree, KineticState]:
+        """The step before's last B and O, and this step up to its own."""
         steps = per_leaf(dt, params)
 
         def kicked(h, h_before, grad, momentum, eps):
-            between = 0.5 * gamma * (h_before + h)
+            between = 0.5 * self.gamma * (h_before + h)
             keep = jnp.exp(-between)
-            heat = 0.25 * jnp.square(sigma * (keep * h_before + h))
-            variance = jnp.maximum(-jnp.expm1(-2.0 * between) * temperature - heat, 0.0)
+            heat = 0.25 * jnp.square(self.sigma * (keep * h_before + h))
+            variance = jnp.maximum(-jnp.expm1(-2.0 * between) * self.T - heat, 0.0)
             completed = keep * (momentum - 0.5 * h_before * grad) + jnp.sqrt(variance) * eps
             return completed - 0.5 * h * grad
 
@@ -52,11 +75,3 @@ def obabo(temperature: float = 1.0, *, gamma: float = 1.0, sigma: float = 0.0) -
         momentum = jax.tree.map(kicked, steps, state.dt, grads, state.momentum, eps)
         updates = jax.tree.map(lambda h, p: h * p, steps, momentum)
         return cast_like(updates, params), KineticState(cast_like(momentum, params), steps)
-
-    settings = {
-        "integrator": "obabo",
-        "temperature": temperature,
-        "gamma": gamma,
-        "sigma": sigma,
-    }
-    return Integrator(rest, move, partial(obabo, gamma=gamma, sigma=sigma), settings)

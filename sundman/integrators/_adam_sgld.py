@@ -15,7 +15,7 @@ gradient of U / scale.
 
 from __future__ import annotations
 
-from functools import partial
+from dataclasses import KW_ONLY
 from typing import NamedTuple
 
 import jax
@@ -23,9 +23,10 @@ import jax.numpy as jnp
 from jax import Array
 
 from sundman import check
-from sundman.integrators.base import Integrator, PyTree, cast_like, is_cold, per_leaf
-from sundman.integrators.psgld import with_noise, zeros_wide
-from sundman.noise import Noise, Stream, name_of, named
+from sundman.integrators._psgld import with_noise, zeros_wide
+from sundman.integrators.base import Integrator, PyTree, cast_like, check_noise, per_leaf
+from sundman.noise import Noise, Stream, named
+from sundman.value import Number, static
 
 
 class AdamState(NamedTuple):
@@ -40,55 +41,67 @@ class AdamState(NamedTuple):
     missing_square: Array
 
 
-def adam_sgld(
-    temperature: float = 1.0,
-    *,
-    beta1: float = 0.9,
-    beta2: float = 0.999,
-    eps: float = 1e-8,
-    scale: float = 1.0,
-    noise: str | Noise = "gaussian",
-) -> Integrator:
+class AdamSgld(Integrator):
     """Adam with Langevin noise: a heuristic whose law is not exp(-U/T), at any step.
 
     Args:
-      temperature: T.
+      temperature: T; None is that of the target, or 1.
       beta1: decay of the average gradient, the drift.
       beta2: decay of the average squared gradient, the preconditioner.
       eps: added to sqrt(V); 1 / eps is the largest P.
       scale: what divides the gradient in V, N for mean gradients.
       noise: ``"gaussian"``, ``"two_point"`` or ``"three_point"``.
     """
-    check.not_negative(temperature=temperature)
-    check.positive(eps=eps, scale=scale)
-    check.decay(beta1=beta1, beta2=beta2)
-    draw = named(noise)
-    cold = is_cold(temperature)
 
-    def init(params: PyTree) -> AdamState:
+    label = "Adam with noise"
+    references = ("kingma2015adam", "kim2022adaptive")
+
+    _: KW_ONLY
+    beta1: Number = 0.9
+    beta2: Number = 0.999
+    eps: Number = 1e-8
+    scale: Number = 1.0
+    noise: str | Noise = static("gaussian")
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.settle(beta1=check.decay, beta2=check.decay, eps=check.positive, scale=check.positive)
+        check_noise(self.noise)
+
+    @property
+    def biased(self) -> bool:
+        """By design."""
+        return True
+
+    def init(self, params: PyTree) -> AdamState:
+        """Nothing averaged yet."""
         one = jnp.ones((), jnp.result_type(jnp.float32, *jax.tree.leaves(params)))
         return AdamState(zeros_wide(params), zeros_wide(params), one, one)
 
     def move(
-        stream: Stream, grads: PyTree, state: AdamState, params: PyTree, dt: PyTree
+        self, stream: Stream, grads: PyTree, state: AdamState, params: PyTree, dt: PyTree
     ) -> tuple[PyTree, AdamState]:
+        """-dt P m_hat + sqrt(2 T dt P) xi."""
+        beta1, beta2 = self.beta1, self.beta2
         steps = per_leaf(dt, params)
         grads = cast_like(grads, state.mean)
         mean = jax.tree.map(lambda m, g: beta1 * m + (1.0 - beta1) * g, state.mean, grads)
         square = jax.tree.map(
-            lambda v, g: beta2 * v + (1.0 - beta2) * jnp.square(g / scale), state.square, grads
+            lambda v, g: beta2 * v + (1.0 - beta2) * jnp.square(g / self.scale),
+            state.square,
+            grads,
         )
         missing_mean = beta1 * state.missing_mean
         missing_square = beta2 * state.missing_square
         precondition = jax.tree.map(
-            lambda v: 1.0 / (jnp.sqrt(v / (1.0 - missing_square)) + eps), square
+            lambda v: 1.0 / (jnp.sqrt(v / (1.0 - missing_square)) + self.eps), square
         )
         updates = jax.tree.map(
             lambda h, p, m: -h * p * m / (1.0 - missing_mean), steps, precondition, mean
         )
-        if not cold:
-            xi = draw(stream, params)
-            updates = with_noise(updates, steps, precondition, temperature, xi)
+        if not self.cold:
+            xi = named(self.noise)(stream, params)
+            updates = with_noise(updates, steps, precondition, self.T, xi)
         after = AdamState(
             cast_like(mean, state.mean),
             cast_like(square, state.square),
@@ -96,12 +109,3 @@ def adam_sgld(
             missing_square,
         )
         return cast_like(updates, params), after
-
-    options = {"beta1": beta1, "beta2": beta2, "eps": eps, "scale": scale}
-    settings = {
-        "integrator": "adam_sgld",
-        "temperature": temperature,
-        **options,
-        "noise": name_of(noise),
-    }
-    return Integrator(init, move, partial(adam_sgld, **options, noise=noise), settings)

@@ -21,7 +21,6 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
-from sundman import check
 from sundman.integrators.base import Integrator, PyTree, cast_like, per_leaf
 from sundman.noise import Stream, gaussian
 
@@ -32,20 +31,29 @@ class CarriedNoise(NamedTuple):
     half_noise: PyTree
 
 
-def leimkuhler_matthews(temperature: float = 1.0) -> Integrator:
-    """Second-order Langevin step (constant dt), which carries half of its noise over."""
-    check.not_negative(temperature=temperature)
+class LeimkuhlerMatthews(Integrator):
+    """Second-order Langevin step (constant dt), which carries half of its noise over.
 
-    def init(params: PyTree) -> CarriedNoise:
+    Args:
+      temperature: T; None is that of the target, or 1.
+    """
+
+    label = "Leimkuhler-Matthews"
+    weak_order = 2
+    references = ("leimkuhler2013rational",)
+
+    def init(self, params: PyTree) -> CarriedNoise:
+        """No noise."""
         return CarriedNoise(jax.tree.map(jnp.zeros_like, params))
 
     def move(
-        stream: Stream, grads: PyTree, state: CarriedNoise, params: PyTree, dt: PyTree
+        self, stream: Stream, grads: PyTree, state: CarriedNoise, params: PyTree, dt: PyTree
     ) -> tuple[PyTree, CarriedNoise]:
+        """-dt G and the two half noises."""
         steps = per_leaf(dt, params)
 
         def half_noise(h, fresh):
-            return jnp.sqrt(0.5 * temperature * h) * fresh
+            return jnp.sqrt(0.5 * self.T * h) * fresh
 
         fresh = jax.tree.map(half_noise, steps, gaussian(stream, params))
         updates = jax.tree.map(
@@ -56,6 +64,3 @@ def leimkuhler_matthews(temperature: float = 1.0) -> Integrator:
             fresh,
         )
         return cast_like(updates, params), CarriedNoise(cast_like(fresh, params))
-
-    settings = {"integrator": "leimkuhler_matthews", "temperature": temperature}
-    return Integrator(init, move, leimkuhler_matthews, settings)

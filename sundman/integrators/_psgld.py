@@ -24,7 +24,7 @@ At T = 0 this is RMSProp.
 
 from __future__ import annotations
 
-from functools import partial
+from dataclasses import KW_ONLY
 from typing import NamedTuple
 
 import jax
@@ -32,9 +32,10 @@ import jax.numpy as jnp
 from jax import Array
 
 from sundman import check
-from sundman.curvature import Curvature
-from sundman.integrators.base import Integrator, PyTree, cast_like, is_cold, per_leaf
-from sundman.noise import Noise, Stream, name_of, named, purposes, substream
+from sundman.curvature import Curvature, as_curvature
+from sundman.integrators.base import Integrator, PyTree, cast_like, check_noise, per_leaf
+from sundman.noise import Noise, Stream, named, purposes, substream
+from sundman.value import Number, static
 
 DIVERGENCES = ("step", "limit")
 
@@ -66,20 +67,11 @@ def with_noise(
     )
 
 
-def psgld(
-    temperature: float = 1.0,
-    *,
-    decay: float = 0.99,
-    eps: float = 1e-5,
-    scale: float = 1.0,
-    curvature: Curvature | None = None,
-    divergence: str = "step",
-    noise: str | Noise = "gaussian",
-) -> Integrator:
+class Psgld(Integrator):
     """Euler-Maruyama with the RMSProp preconditioner; biased without ``curvature``.
 
     Args:
-      temperature: T.
+      temperature: T; None is that of the target, or 1.
       decay: lambda; 1 / (1 - lambda) is the memory of V in steps, 0 is none.
       eps: added to sqrt(V); 1 / eps is the largest P.
       scale: what divides the gradient in V, N for mean gradients.
@@ -87,23 +79,41 @@ def psgld(
       divergence: which Gamma, ``"step"`` or ``"limit"``.
       noise: ``"gaussian"``, ``"two_point"`` or ``"three_point"``.
     """
-    check.not_negative(temperature=temperature)
-    check.positive(eps=eps, scale=scale)
-    check.decay(decay=decay)
-    check.choice("divergence", divergence, DIVERGENCES)
-    if curvature is not None:
-        check.function(curvature=curvature)
-    draw = named(noise)
-    cold = is_cold(temperature)
 
-    def init(params: PyTree) -> SquareState:
+    label = "RMSProp with noise"
+    references = ("li2016psgld",)
+
+    _: KW_ONLY
+    decay: Number = 0.99
+    eps: Number = 1e-5
+    scale: Number = 1.0
+    curvature: Curvature | None = None
+    divergence: str = static("step")
+    noise: str | Noise = static("gaussian")
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.settle(decay=check.decay, eps=check.positive, scale=check.positive)
+        check.choice("divergence", self.divergence, DIVERGENCES)
+        check_noise(self.noise)
+        if self.curvature is not None:
+            self.set(curvature=as_curvature(self.curvature))
+
+    @property
+    def biased(self) -> bool:
+        """Without the curvature, by design."""
+        return self.curvature is None
+
+    def init(self, params: PyTree) -> SquareState:
+        """V of no gradient."""
         return SquareState(zeros_wide(params), jnp.zeros((), bool))
 
     def move(
-        stream: Stream, grads: PyTree, state: SquareState, params: PyTree, dt: PyTree
+        self, stream: Stream, grads: PyTree, state: SquareState, params: PyTree, dt: PyTree
     ) -> tuple[PyTree, SquareState]:
-        steps = per_leaf(dt, params)
-        keep = jnp.where(state.begun, decay, 0.0)
+        """-dt P G + dt T Gamma + sqrt(2 T dt P) xi."""
+        scale, steps = self.scale, per_leaf(dt, params)
+        keep = jnp.where(state.begun, self.decay, 0.0)
         grads = cast_like(grads, state.square)
 
         def average(old, grad):
@@ -111,31 +121,20 @@ def psgld(
             return (fresh + keep * (old - fresh)).astype(old.dtype)
 
         square = jax.tree.map(average, state.square, grads)
-        precondition = jax.tree.map(lambda v: 1.0 / (jnp.sqrt(v) + eps), square)
+        precondition = jax.tree.map(lambda v: 1.0 / (jnp.sqrt(v) + self.eps), square)
         drift = jax.tree.map(lambda p, grad: -p * grad, precondition, grads)
-        if not cold and curvature is not None:
-            share = 1.0 - keep if divergence == "step" else 1.0
+        if not self.cold and self.curvature is not None:
+            share = 1.0 - keep if self.divergence == "step" else 1.0
 
             def corrected(push, p, v, grad, hessian):
                 root = jnp.sqrt(jnp.where(v > 0, v, 1.0))  # where V = 0, G = 0 and Gamma is 0
                 slope = -jnp.square(p) / (2.0 * root)
-                return push + temperature * share * slope * 2.0 * grad * hessian / scale**2
+                return push + self.T * share * slope * 2.0 * grad * hessian / scale**2
 
-            hessian = curvature(substream(stream, purposes.CURVATURE), params)
+            hessian = self.curvature(substream(stream, purposes.CURVATURE), params)
             drift = jax.tree.map(corrected, drift, precondition, square, grads, hessian)
         updates = jax.tree.map(lambda h, push: h * push, steps, drift)
-        if not cold:
-            xi = draw(stream, params)
-            updates = with_noise(updates, steps, precondition, temperature, xi)
+        if not self.cold:
+            xi = named(self.noise)(stream, params)
+            updates = with_noise(updates, steps, precondition, self.T, xi)
         return cast_like(updates, params), SquareState(square, jnp.ones((), bool))
-
-    options = {"decay": decay, "eps": eps, "scale": scale, "divergence": divergence}
-    settings = {
-        "integrator": "psgld",
-        "temperature": temperature,
-        **options,
-        "curvature": None if curvature is None else name_of(curvature),
-        "noise": name_of(noise),
-    }
-    again = partial(psgld, **options, curvature=curvature, noise=noise)
-    return Integrator(init, move, again, settings)

@@ -1,0 +1,134 @@
+"""What is known of every recipe, once: tables, command line, citations and tests are made from it.
+
+A recipe is a function that makes a sampler; ``@recipe`` adds it here with its facts. Order, momentum,
+citation and the rest are facts of its integrator and clock.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from sundman.clocks import Clock, SundmanSettings
+from sundman.integrators import Integrator
+from sundman.samplers import Sampler
+
+Suggest = Callable[[Any, float], Mapping[str, Any]]
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """A sampler people know by name.
+
+    Attributes:
+      name: the function's, ``sa_sgld``.
+      label: how papers write it, ``SA-SGLD``.
+      make: the function.
+      integrator: the class of its integrator.
+      clock: the class of its clock.
+      in_cycles: whether it explores and samples in turn.
+      for_networks: whether default settings suit networks, so that the command line offers it.
+      suggest: (target, step) -> settings beyond the step that suit a target with known moments;
+        "h" among them replaces the step.
+    """
+
+    name: str
+    label: str
+    make: Callable[..., Sampler]
+    integrator: type[Integrator]
+    clock: type[Clock]
+    in_cycles: bool = False
+    for_networks: bool = False
+    suggest: Suggest | None = None
+
+    @property
+    def option(self) -> str:
+        """The name on the command line, ``sa-sgld``."""
+        return self.name.replace("_", "-")
+
+    @property
+    def adaptive(self) -> bool:
+        """Whether its step is dtau, on the Sundman clock."""
+        return self.clock.adaptive
+
+    @property
+    def kinetic(self) -> bool:
+        """Whether there is a momentum."""
+        return bool(self.integrator.kinetic)
+
+    @property
+    def step_name(self) -> str:
+        """What its step is called."""
+        return next(iter(inspect.signature(self.make).parameters))
+
+    @property
+    def settings(self) -> tuple[str, ...]:
+        """The names of its settings, those of the clock included."""
+        own = [name for name in inspect.signature(self.make).parameters if name != "clock"]
+        clock = list(SundmanSettings.__annotations__) if self.adaptive else []
+        return tuple(dict.fromkeys(own + clock))
+
+    @property
+    def references(self) -> tuple[str, ...]:
+        """What to cite."""
+        return (*self.clock.references, *self.integrator.references)
+
+    @property
+    def summary(self) -> str:
+        """The first line of its documentation."""
+        return (inspect.getdoc(self.make) or "").split("\n")[0]
+
+
+RECIPES: dict[str, Recipe] = {}
+
+
+def recipe(
+    label: str,
+    integrator: type[Integrator],
+    clock: type[Clock],
+    *,
+    in_cycles: bool = False,
+    for_networks: bool = False,
+    suggest: Suggest | None = None,
+) -> Callable[[Callable[..., Sampler]], Any]:
+    """Register a function that makes a sampler, with its facts.
+
+    Args:
+      label: how papers write it.
+      integrator: the class of its integrator.
+      clock: the class of its clock.
+      in_cycles: whether it explores and samples in turn.
+      for_networks: whether the command line should offer it for networks.
+      suggest: settings that suit a target, see :class:`Recipe`.
+
+    Returns:
+      A decorator that leaves the function as it is.
+    """
+
+    def register(make: Callable[..., Sampler]) -> Callable[..., Sampler]:
+        name = make.__name__
+        RECIPES[name] = Recipe(
+            name, label, make, integrator, clock, in_cycles, for_networks, suggest
+        )
+        return make
+
+    return register
+
+
+def label_of(sampler: Sampler) -> str:
+    """The name of a sampler in a table: that of its recipe, or of its two factors."""
+    return label_of_parts(type(sampler.integrator), type(sampler.clock), sampler)
+
+
+def label_of_parts(integrator: type, clock: type, sampler: Sampler | None = None) -> str:
+    """The label of the recipe made of these classes."""
+    inner = getattr(sampler and sampler.integrator, "moves_by", None)
+    for each in RECIPES.values():
+        moves_by = integrator if inner is None else type(inner)
+        if each.clock is clock and each.integrator is moves_by and each.in_cycles == bool(inner):
+            return each.label
+    if sampler is None:
+        return f"{integrator.label} on a {clock.label} clock"
+    return f"{sampler.integrator.label} on a {sampler.clock.label} clock"
