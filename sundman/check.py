@@ -130,19 +130,59 @@ def count(name: str, value: Any, *, least: int) -> None:
         raise ValueError(f"{name} must be {least} or more, got {name}={value!r}")
 
 
+def _is_array(leaf: Any) -> bool:
+    return isinstance(leaf, (np.ndarray, np.generic, jax.Array, Tracer, jax.ShapeDtypeStruct))
+
+
 def params(tree: PyTree, what: str = "params") -> None:
     """Positions must be a non-empty pytree of real floating-point arrays."""
     leaves = jax.tree_util.tree_leaves_with_path(tree)
     if not leaves:
         raise ValueError(f"{what} has no array in it: got the empty pytree {tree!r}")
     for path, leaf in leaves:
+        where = f"{what}{jax.tree_util.keystr(path)}"
+        if not (_is_array(leaf) or isinstance(leaf, (bool, int, float, complex))):
+            raise TypeError(
+                f"{what} must be arrays to be sampled, but {where} is {_described(leaf)}: leave it "
+                "out of the position; of a model with functions in it keep the arrays, such as "
+                "equinox.filter(model, equinox.is_inexact_array)"
+            )
         dtype = jnp.result_type(leaf)
         if not jnp.issubdtype(dtype, jnp.floating):
-            where = jax.tree_util.keystr(path) or "the array"
             raise TypeError(
                 f"{what} must be real floating-point arrays to be sampled, but {where} has "
                 f"dtype {dtype.name}; convert it to float32 or leave it out of the position"
             )
+        if 0 in jnp.shape(leaf):
+            raise ValueError(
+                f"{where} is empty, shape {jnp.shape(leaf)}: a position needs one number at least"
+            )
+
+
+def _described(value: Any) -> str:
+    if isinstance(value, (str, bytes)):
+        return f"the text {value!r}"
+    return f"the function {_name(value)}" if callable(value) else f"{value!r}"
+
+
+def finite(tree: PyTree, what: str) -> None:
+    """Every number of a tree of known arrays must be finite."""
+    for path, leaf in jax.tree_util.tree_leaves_with_path(tree):
+        if known(leaf) and not np.isfinite(np.asarray(leaf)).all():
+            index = np.argwhere(~np.isfinite(np.asarray(leaf)))[0].tolist()
+            value = np.asarray(leaf)[tuple(index)]
+            raise ValueError(
+                f"{what}{jax.tree_util.keystr(path)} is not finite: {value} at {index}"
+            )
+
+
+def random_key(key: Any) -> None:
+    """A JAX random key, new style or raw words."""
+    fine = isinstance(key, (jax.Array, np.ndarray)) and (
+        jnp.issubdtype(key.dtype, jax.dtypes.prng_key) or key.dtype == np.uint32
+    )
+    if not fine:
+        raise TypeError(f"key must be a JAX random key, such as jax.random.key(0); got {key!r}")
 
 
 def examples(x: PyTree, y: PyTree) -> int:

@@ -11,10 +11,10 @@ from jax import Array
 from jax.custom_batching import sequential_vmap
 
 from sundman import check
-from sundman.diagnosis import Diagnosis, Row, heat, mixing, steps
+from sundman.diagnosis import Diagnosis, Row, heat, mixing, per_chain, steps
 from sundman.draws import Draws
 from sundman.estimate.stein import with_reference
-from sundman.gradients import Potential
+from sundman.gradients import GradientEstimator, Potential
 from sundman.posterior import Posterior
 
 PyTree = Any
@@ -41,9 +41,9 @@ def _potential(target: Any) -> Potential | None:
         return None
     if isinstance(target, Posterior):
         return _one_at_a_time(target)
-    found = getattr(target, "potential", target)
-    if callable(found) and not hasattr(found, "data"):
-        return cast(Potential, found)
+    potential = getattr(target, "potential", target)
+    if callable(potential) and not isinstance(potential, GradientEstimator):
+        return cast(Potential, potential)
     raise TypeError(
         "target must be a potential U(position) -> scalar, one of sundman.targets or a "
         f"sundman.Posterior; got {target!r}"
@@ -130,11 +130,26 @@ def diagnose(
     if most is None:
         most = _MOST_OF_POSTERIOR if isinstance(target, Posterior) else _MOST
     check.count("most", most, least=1)
-    if temperature is None:
-        temperature = draws.settings.get("temperature", getattr(target, "temperature", 1.0))
-    assert temperature is not None
+    if not isinstance(draws, Draws):
+        raise TypeError(
+            "diagnose takes draws, as sundman.sample and sundman.Draws.open(path) give them; got "
+            f"{draws!r}"
+        )
+    if temperature is None and "temperature" not in draws.settings.get("per_chain", ()):
+        stated = (draws.settings.get("temperature"), getattr(target, "temperature", None), 1.0)
+        temperature = next(T for T in stated if T is not None)
     potential = _potential(target) if draws.has_position else None
-    found = Diagnosis(tuple(_rows(draws, potential, float(temperature), components, most)))
+    found = Diagnosis(
+        tuple(
+            _rows(
+                draws,
+                potential,
+                1.0 if temperature is None else float(temperature),
+                components,
+                most,
+            )
+        )
+    )
     if show:
         found.show(file=file, console=console)
     return found
@@ -145,6 +160,9 @@ def _rows(
 ) -> Iterator[Row]:
     yield from _run(draws)
     if not (np.asarray(draws.weight) > 0).any():
+        return
+    if draws.settings.get("per_chain"):
+        yield from per_chain.rows(draws)
         return
     if jax.tree.leaves(draws.values):
         yield from mixing.rows(draws, components)

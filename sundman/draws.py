@@ -111,6 +111,30 @@ class Draws:
             online=self.online,
         )
 
+    def settings_of(self, chain: int) -> dict[str, Any]:
+        """The settings of one chain, of a run whose chains have settings of their own."""
+        return settings_of_chain(self.settings, chain)
+
+    def chain(self, index: int) -> Draws:
+        """The draws of one chain alone, with its own settings."""
+        check.count("index", index, least=0)
+        if index >= self.chains:
+            raise IndexError(f"there are {self.chains} chains, 0 to {self.chains - 1}; got {index}")
+        one = slice(index, index + 1)
+        settings = {**self.settings_of(index), "chains": 1}
+        if "diverged_step" in settings:
+            settings["diverged_step"] = settings["diverged_step"][one]
+        return Draws(
+            values=jax.tree.map(lambda leaf: leaf[one], self.values),
+            weight=self.weight[one],
+            stats={name: leaf[one] for name, leaf in self.stats.items()},
+            diverged=self.diverged[one],
+            last=jax.tree.map(lambda leaf: leaf[one], self.last),
+            settings=settings,
+            has_position=self.has_position,
+            online=jax.tree.map(lambda leaf: leaf[one], self.online),
+        )
+
     def thin(self, k: int) -> Draws:
         """Every k-th draw of every chain, with its weight."""
         check.count("k", k, least=1)
@@ -172,6 +196,12 @@ class Draws:
         from sundman.inference_data import inference_data
 
         return inference_data(self, resample=resample, key=key)
+
+
+def settings_of_chain(settings: Mapping[str, Any], chain: int) -> dict[str, Any]:
+    """Those settings of a run that hold for one chain."""
+    own = {name: settings[name][chain] for name in settings.get("per_chain", ())}
+    return {**{name: value for name, value in settings.items() if name != "per_chain"}, **own}
 
 
 def _below(rows: range, draw: int) -> int:

@@ -192,7 +192,9 @@ class Gaussian(Likelihood):
     @property
     def hyper(self) -> PyTree:
         """The mean of log(noise), if it is learned."""
-        return None if self.noise is not None else {"log_noise": jnp.float32(self.log_noise_prior[0])}
+        return (
+            None if self.noise is not None else {"log_noise": jnp.float32(self.log_noise_prior[0])}
+        )
 
     def log_hyper(self, hyper: PyTree) -> Any:
         """log N(log_noise; mean, sd^2)."""

@@ -333,10 +333,9 @@ class Posterior(Value):
         x, y = jax.tree.map(lambda leaf: leaf[:2], (batch.x, batch.y))
         with applying(position, x):
             outputs = jax.eval_shape(self.apply, model_params(position), x)
-        targets = batch.y
-        if isinstance(targets, (np.ndarray, Array)) and check.known(targets):
-            if hasattr(outputs, "shape"):
-                self.likelihood.check_targets(np.asarray(targets), outputs)
+        plain = isinstance(batch.y, (np.ndarray, Array)) and hasattr(outputs, "shape")
+        if plain and check.known(batch.y):
+            self.likelihood.check_targets(np.asarray(batch.y), outputs)
         log_prob = jax.eval_shape(self.pointwise, position, x, y)
         wanted = (len(jax.tree.leaves(y)[0]),)
         if getattr(log_prob, "shape", None) != wanted:
@@ -372,9 +371,7 @@ def _features(x: Any) -> str:
 
 
 @contextmanager
-def applying(
-    position: PyTree, x: Any, example: Callable[[], Any] = lambda: None
-) -> Iterator[None]:
+def applying(position: PyTree, x: Any, example: Callable[[], Any] = lambda: None) -> Iterator[None]:
     """Errors of a model that does not fit x say so, with the features on both sides.
 
     Args:

@@ -329,7 +329,7 @@ def check_stacked(sampler: Sampler) -> None:
     rows = jax.tree.map(np.asarray, (sampler.integrator, sampler.clock))
     for chain in range(sampler.stacked or 0):
         try:
-            for value in jax.tree.map(lambda leaf: leaf[chain], rows):
+            for value in jax.tree.map(lambda leaf, i=chain: leaf[i], rows):
                 value.replace()
         except (TypeError, ValueError) as error:
             raise type(error)(f"chain {chain} of the stacked sampler: {error}") from None

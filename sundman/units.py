@@ -55,6 +55,10 @@ class LearningRate(Value):
     def __post_init__(self) -> None:
         self.settle(rate=check.positive)
 
+    def __repr__(self) -> str:
+        """How to make it."""
+        return f"sundman.LearningRate({self.rate!r})"
+
     def time_step(self, size: int, *, kinetic: bool) -> Any:
         """The physical time dt."""
         return time_step(self.rate, size, kinetic=kinetic)

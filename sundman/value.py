@@ -19,6 +19,8 @@ together again. Two values are equal if they are of one class, with equal choice
 from __future__ import annotations
 
 import dataclasses
+import difflib
+import functools
 from collections.abc import Callable, Hashable, Iterator
 from dataclasses import MISSING, field
 from typing import Any, ClassVar, Self, dataclass_transform
@@ -59,6 +61,7 @@ class Value:
         fields = dataclasses.fields(cls)  # type: ignore[arg-type]
         cls._choices = tuple(f.name for f in fields if f.metadata.get("static"))
         cls._leaves = tuple(f.name for f in fields if not f.metadata.get("static"))
+        _refuse_unknown_fields(cls, [f.name for f in fields if f.init])
 
         def flatten(value: Value) -> tuple[tuple[Any, ...], tuple[Hashable, ...]]:
             return (
@@ -125,11 +128,32 @@ class Value:
         return f"{_constructor(type(self))}({', '.join(_arguments(self))})"
 
 
+def _refuse_unknown_fields(cls: type, names: list[str]) -> None:
+    """Let the constructor say which field was meant, where one is given that does not exist."""
+    make = cls.__dict__.get("__init__")
+    if make is None or hasattr(make, "__wrapped__"):
+        return
+
+    @functools.wraps(make)
+    def construct(self: Any, *positional: Any, **given: Any) -> None:
+        for name in given:
+            if name not in names:
+                near = difflib.get_close_matches(name.lower(), names, 1)
+                meant = f"did you mean {near[0]}?" if near else f"it has {', '.join(names)}"
+                raise TypeError(f"{_constructor(cls)} has no setting {name!r}; {meant}")
+        make(self, *positional, **given)
+
+    cls.__init__ = construct  # type: ignore[misc]
+
+
 def same(one: Any, other: Any) -> bool:
     """Whether two leaves are equal, as far as they can be looked at."""
     if _is_traced(one) or _is_traced(other):
         return one is other
-    return one is other or bool(np.array_equal(np.asarray(one), np.asarray(other)))
+    if one is other:
+        return True
+    one, other = np.asarray(one), np.asarray(other)
+    return one.dtype == other.dtype and bool(np.array_equal(one, other))
 
 
 def public_name(cls: type) -> str:
@@ -148,7 +172,8 @@ def _constructor(cls: type) -> str:
 
 
 def _arguments(value: Value) -> Iterator[str]:
-    for each in dataclasses.fields(value):  # type: ignore[arg-type]
+    fields = dataclasses.fields(value)  # type: ignore[arg-type]
+    for each in sorted(fields, key=lambda field: field.kw_only):
         given = getattr(value, each.name)
         if not each.init or (each.default is not MISSING and _is_default(given, each.default)):
             continue

@@ -222,9 +222,7 @@ def test_a_likelihood_of_ones_own():
         def log_prob(self, outputs, y, hyper):
             return -jnp.log1p(jnp.square((outputs - y) / self.width))
 
-    posterior = sundman.Posterior(
-        lambda w, x: x @ w, likelihood=Cauchy(2.0), data=(LOGITS, REAL)
-    )
+    posterior = sundman.Posterior(lambda w, x: x @ w, likelihood=Cauchy(2.0), data=(LOGITS, REAL))
     position = posterior.position(jnp.ones(3, jnp.float32))
     wanted = -np.log1p(np.square((LOGITS.sum(axis=1) - REAL) / 2)).sum()
     assert posterior.log_likelihood(position) == pytest.approx(wanted, rel=1e-5)

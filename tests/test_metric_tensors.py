@@ -289,7 +289,7 @@ def test_numbers_of_a_metric_are_leaves(make, numbers):
 def test_a_metric_that_is_none_is_refused_at_the_first_position(metric, position, message):
     for make in (sundman.integrators.sgrld, sundman.integrators.sgrhmc):
         with pytest.raises(ValueError, match=message):
-            make(metric).init(position)
+            make(metric=metric).init(position)
 
 
 @pytest.mark.parametrize(
@@ -305,10 +305,14 @@ def test_a_metric_that_is_none_is_refused_at_the_first_position(metric, position
             ValueError,
             "prior_precision=0.0",
         ),
-        (lambda: sundman.integrators.sgrld(information), TypeError, "sundman.metric_tensors"),
-        (lambda: sundman.integrators.sgrhmc("fisher"), TypeError, "metric='fisher'"),
         (
-            lambda: sundman.integrators.sgrld(metric_tensors.monge),
+            lambda: sundman.integrators.sgrld(metric=information),
+            TypeError,
+            "sundman.metric_tensors",
+        ),
+        (lambda: sundman.integrators.sgrhmc(metric="fisher"), TypeError, "metric='fisher'"),
+        (
+            lambda: sundman.integrators.sgrld(metric=metric_tensors.monge),
             TypeError,
             r"metric=monge\(...\)",
         ),

@@ -1,5 +1,7 @@
 """U at full-data scale, its units, its temperature, and what it refuses before compiling."""
 
+from dataclasses import dataclass, replace
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -10,7 +12,7 @@ from scipy import stats
 import sundman
 from sundman import Batch, Position, Posterior, gradients, likelihoods, priors
 from sundman.data import HostBatches
-from sundman.runner.start import settle_temperature
+from sundman.units import LearningRate
 
 RNG = np.random.default_rng(10)
 N, D = 60, 3
@@ -79,7 +81,7 @@ def test_the_minibatch_estimator_averages_to_the_whole():
     @jax.vmap
     def at(step):
         stream = sundman.noise.Stream(jnp.array([1, 2], jnp.uint32), step)
-        return estimator(stream, PARAMS, estimator.data)
+        return estimator(stream, PARAMS)
 
     value, slope = at(jnp.arange(5, dtype=jnp.uint32))
     assert np.mean(value) == pytest.approx(exact_potential(), rel=1e-5)
@@ -112,9 +114,18 @@ def test_a_short_batch_counts_its_real_rows_only():
 def test_learning_rates():
     posterior = regression()
     assert posterior.time_step(0.3) == pytest.approx(0.3 / N)
-    assert posterior.learning_rate(posterior.time_step(0.3)) == pytest.approx(0.3)
-    with pytest.raises(ValueError, match="h must be greater than 0"):
-        posterior.time_step(0.0)
+    assert posterior.time_step(0.3, kinetic=True) == pytest.approx(np.sqrt(0.3 / N))
+    for kinetic in (False, True):
+        dt = posterior.time_step(0.3, kinetic=kinetic)
+        assert posterior.learning_rate(dt, kinetic=kinetic) == pytest.approx(0.3)
+        assert LearningRate(0.3).time_step(N, kinetic=kinetic) == dt
+    several = jax.vmap(posterior.time_step)(jnp.array([0.3, 0.6]))
+    np.testing.assert_allclose(several, np.array([0.3, 0.6]) / N, rtol=1e-6)
+    for bad in (0.0, -1.0, float("nan")):
+        with pytest.raises(ValueError, match="learning_rate must be"):
+            posterior.time_step(bad)
+    with pytest.raises(TypeError, match="learning_rate must be a number"):
+        posterior.time_step("0.1")
 
 
 def test_position_gains_hyper_parameters():
@@ -176,6 +187,8 @@ def test_temperature_makes_the_noise(key):
     [(0.5, 1.0, 0.5), (0.5, 0.5, 0.5), (1.0, 0.5, 0.5), (1.0, 1.0, 1.0), (0.0, 1.0, 0.0)],
 )
 def test_temperature_is_given_once(of_posterior, of_sampler, settled):
+    from sundman.runner.start import settle_temperature
+
     sampler = sundman.sgld(1e-4, of_sampler)
     found = settle_temperature(regression(temperature=of_posterior), sampler)
     assert found.temperature == settled
@@ -215,6 +228,14 @@ BAD_DATA = {
     "three": ((X, REAL, X), TypeError, r"pair \(x, y\)"),
     "one array": (X, TypeError, r"pair \(x, y\)"),
     "none": (None, TypeError, r"pair \(x, y\)"),
+    "texts in x": ((np.full((N, D), "a"), REAL), TypeError, "^x has dtype <U1"),
+    "texts in y": ((X, np.full(N, "cat")), TypeError, "^y has dtype <U3"),
+    "objects in x": ((X.astype(object), REAL), TypeError, "^x has dtype object"),
+    "dates in x": ((np.full((N, 1), "2020", "M8[D]"), REAL), TypeError, "^x has dtype datetime64"),
+    "none in a list": ((X.tolist(), [None, *REAL.tolist()[1:]]), TypeError, "^y has dtype object"),
+    "ragged list": (([[1.0, 2.0], [3.0]], [0.0, 1.0]), ValueError, "^x is a nested list.*lengths"),
+    "list of texts": ((X.tolist(), ["cat"] * N), TypeError, "^y has dtype <U3"),
+    "masked batch": (Batch(X, REAL, np.ones(N, bool)), TypeError, r"pair \(x, y\)"),
 }
 
 
@@ -381,3 +402,135 @@ def test_a_streamed_posterior_needs_a_batch():
     assert posterior.potential(PARAMS, (X, REAL)) == pytest.approx(exact_potential(), rel=1e-5)
     with pytest.raises(ValueError, match="streams its data"):
         posterior.potential(PARAMS)
+
+
+def test_nested_lists_are_arrays():
+    plain, listed = regression(), regression(data=(X.tolist(), REAL.tolist()))
+    np.testing.assert_array_equal(listed.data.x, plain.data.x)
+    np.testing.assert_array_equal(listed.data.y, plain.data.y)
+    host = HostBatches([(X.tolist(), REAL.tolist())], size=N)
+    np.testing.assert_array_equal(regression(data=host).host.peek()[0], X.tolist())
+    several = Posterior(
+        lambda w, x: x[0] @ w + x[1], likelihood=likelihoods.gaussian(1.0), data=([X, REAL], REAL)
+    )
+    assert jax.tree.map(jnp.shape, several.data.x) == [(N, D), (N,)]
+    several.position(W)
+
+
+def test_a_posterior_is_a_value():
+    posterior = regression(temperature=0.5)
+    assert posterior == regression(temperature=0.5)
+    assert hash(posterior) == hash(regression(temperature=0.5))
+    assert posterior != regression(temperature=1.0)
+    assert posterior != regression()
+    assert posterior != regression(temperature=0.5, data=(X, changed(REAL, 3, 0.0)))
+    assert jax.tree.structure(posterior) == jax.tree.structure(jax.tree.map(lambda a: a, posterior))
+    leaves = jax.tree.leaves(posterior)
+    assert sorted(leaf for leaf in leaves if isinstance(leaf, float)) == [-1.0, 0.3, 0.5, 0.8, 1.0]
+    wanted = "Posterior(linear, data=<60 rows>, likelihood=likelihoods.gaussian(0.3), "
+    assert repr(posterior) == wanted + "prior=priors.laplace(0.8), temperature=0.5)"
+
+
+@pytest.mark.parametrize("streamed", [False, True])
+def test_a_posterior_with_another_number(streamed):
+    host = HostBatches([(X, REAL)], size=N)
+    posterior = regression(data=host) if streamed else regression()
+    assert posterior.temperature is None
+    assert posterior.host is (host if streamed else None)
+    for other in (posterior.replace(temperature=2.0), replace(posterior, temperature=2.0)):
+        assert other.temperature == 2.0
+        assert other.size == N
+        assert other.replace(temperature=None) == posterior
+        assert (other.data is posterior.data) == streamed
+    with pytest.raises(ValueError, match="temperature"):
+        posterior.replace(temperature=-1.0)
+    wider = posterior.replace(prior={"*": priors.laplace(1.6)})
+    assert jax.tree.leaves(wider.prior) == [1.6]
+    again = jax.jit(lambda p: p.replace(temperature=3.0))(posterior)
+    assert again.temperature == 3.0
+    assert again.host is posterior.host
+
+
+def test_other_numbers_and_data_are_the_same_program():
+    traced = []
+
+    @jax.jit
+    def evaluate(posterior):
+        traced.append(posterior)
+        return posterior.value_and_grad(PARAMS)
+
+    for noise, scale, y in ((0.3, 0.8, REAL), (0.5, 1.1, REAL + 1)):
+        posterior = regression(
+            likelihood=likelihoods.gaussian(noise), prior=priors.laplace(scale), data=(X, y)
+        )
+        evaluation = evaluate(posterior)
+        wanted, slope = jax.value_and_grad(posterior.potential)(PARAMS)
+        assert evaluation.value == pytest.approx(float(wanted), rel=1e-5)
+        assert evaluation.loss == pytest.approx(float(posterior.scaled_loss(PARAMS)), rel=1e-5)
+        for one, other in zip(*map(jax.tree.leaves, (evaluation.grads, slope)), strict=True):
+            np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-4)
+    assert len(traced) == 1
+
+    def at(scale):
+        return regression(prior=priors.laplace(scale)).potential(PARAMS)
+
+    scales = jnp.array([0.8, 1.1])
+    np.testing.assert_allclose(jax.vmap(at)(scales), [at(0.8), at(1.1)], rtol=1e-5)
+
+
+def test_the_gradient_with_hyper_parameters_is_that_of_the_potential():
+    posterior = regression(
+        likelihood=likelihoods.gaussian(),
+        prior={"w": priors.horseshoe(form="regularised"), "b": priors.horseshoe()},
+    )
+    first = posterior.position(PARAMS)
+    position = first._replace(hyper=jax.tree.map(lambda leaf: leaf + 0.3, first.hyper))
+    value, slope = jax.value_and_grad(posterior.potential)(position)
+    evaluation = posterior.value_and_grad(position)
+    assert evaluation.value == pytest.approx(float(value), rel=1e-5)
+    assert jax.tree.structure(evaluation.grads) == jax.tree.structure(slope)
+    for one, other in zip(*map(jax.tree.leaves, (evaluation.grads, slope)), strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-4)
+
+
+def test_a_model_without_a_hash():
+    @dataclass
+    class Line:
+        offset: float
+
+        def __call__(self, params, x):
+            return linear(params, x) + self.offset
+
+    line = Line(0.0)
+    posterior, again = (
+        Posterior(
+            line, data=(X, REAL), likelihood=likelihoods.gaussian(0.3), prior=priors.laplace(0.8)
+        )
+        for _ in range(2)
+    )
+    assert posterior == again
+    assert jax.jit(Posterior.potential)(posterior, PARAMS) == pytest.approx(
+        exact_potential(), rel=1e-5
+    )
+
+
+def test_the_model_and_the_features_must_fit():
+    wide = {"w": np.ones(D + 1, np.float32), "b": np.float32(0.0)}
+    with pytest.raises(ValueError, match=r"x has 3 features, the parameters .* w \(4,\)"):
+        regression().position(wide)
+    with pytest.raises(ValueError, match=r"x has 4 features, the model was checked with 3 feat"):
+        regression().predict(PARAMS, np.ones((2, D + 1), np.float32))
+    with pytest.raises(ValueError, match="x has a value that is not finite, first in row 1"):
+        regression().predict(PARAMS, changed(X[:2], (1, 2), np.nan))
+    with pytest.raises(TypeError, match="x has dtype <U1"):
+        regression().predict(PARAMS, np.full((2, D), "a"))
+    listed = regression().predict(PARAMS, X[:2].tolist())
+    np.testing.assert_allclose(listed.mean, regression().predict(PARAMS, X[:2]).mean, rtol=1e-6)
+
+
+def test_an_error_in_the_model_itself_is_its_own():
+    def broken(params, x):
+        return x @ params["w"] if x.sum() > 0 else x @ params["v"]
+
+    with pytest.raises(jax.errors.TracerBoolConversionError):
+        Posterior(broken, data=(X, COIN)).position(PARAMS)

@@ -63,6 +63,43 @@ def test_nothing_to_predict_with():
         sundman.predict(make(W), "model", X)
 
 
+def test_draws_come_first():
+    posterior = sundman.Posterior(logits, data=(X, np.array([0, 1, 2, 3, 0])))
+    for wrong in ((posterior, make(W), X), (logits, make(W), X), (W, logits, X)):
+        with pytest.raises(TypeError, match=r"predict\(draws, posterior, x\); got"):
+            sundman.predict(*wrong)
+
+
+def test_bad_inputs_are_named():
+    posterior = sundman.Posterior(logits, data=(X, np.array([0, 1, 2, 3, 0])))
+    spoiled = X.copy()
+    spoiled[3, 1] = np.nan
+    for model in (logits, posterior):
+        with pytest.raises(ValueError, match="x has a value that is not finite, first in row 3"):
+            sundman.predict(make(W), model, spoiled)
+        with pytest.raises(TypeError, match="x has dtype object"):
+            sundman.predict(make(W), model, X.astype(object))
+    with pytest.raises(ValueError, match="x has 2 features, the model was checked with 3 features"):
+        sundman.predict(make(W), posterior, X[:, :2])
+    with pytest.raises(ValueError, match=r"x has 2 features, the parameters .* the array \(3, 4\)"):
+        sundman.predict(make(W), logits, X[:, :2])
+    with pytest.raises(TypeError, match=r"likelihoods\.poisson is not called"):
+        sundman.predict(make(W), logits, X, likelihood=likelihoods.poisson)
+
+
+def test_a_predictive_of_ones_own_is_followed():
+    class Sharp(sundman.Posterior):
+        def predict(self, position, x):
+            return super().predict(position, x) ** 2
+
+    posterior = Sharp(logits, data=(X, np.array([0, 1, 2, 3, 0])))
+    members = sundman.predict(make(W), posterior, X, members=True)
+    np.testing.assert_allclose(members, each_probability().reshape(6, 5, 4) ** 2, rtol=1e-4)
+    rate = sundman.predict(make(W), posterior, X, members=True, likelihood=likelihoods.poisson())
+    wanted = np.exp(np.einsum("pi,cdik->cdpk", X, W)).reshape(6, 5, 4) ** 2
+    np.testing.assert_allclose(rate, wanted, rtol=1e-4)
+
+
 def test_low_precision_outputs():
     found = sundman.predict(make(W), lambda w, x: (x @ w).astype(jnp.bfloat16), X)
     np.testing.assert_allclose(found.sum(axis=1), 1.0, rtol=0.02)

@@ -80,7 +80,7 @@ def plan(config: Mapping[str, Any], flags: Mapping[str, Any], sets: Mapping[str,
     asked = {**DEFAULTS, **config, **flags}
     _check_numbers(asked)
     name = asked["sampler"]
-    name = None if name is None else samplers.known(name, samplers.FOR_NETWORKS)
+    name = None if name is None else samplers.known(name, for_networks=True)
     prior = None if asked["prior"] is None else _known_prior(asked["prior"])
     given = asked["settings"]
     if not isinstance(given, Mapping):
@@ -95,7 +95,7 @@ def plan(config: Mapping[str, Any], flags: Mapping[str, Any], sets: Mapping[str,
     own = samplers.distribute([name], given, sets)[name]
     settings = bnn_defaults.complete(name, own, classes=classes, prior=prior, size=size)
     temperature = float(asked["temperature"])
-    built = samplers.build(name, bnn_defaults.physical(name, settings, size), temperature)
+    built = samplers.build(name, bnn_defaults.with_rates(name, settings), temperature)
     effective = {**asked, **_lengths(asked, classes, size), "sampler": name, "prior": prior}
     effective |= {"width": asked["width"] or (400 if size > 20_000 else 50)}
     effective |= {"depth": asked["depth"] or (1 if classes is None else 2)}

@@ -2,43 +2,32 @@
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import sundman
 from sundman.cli.errors import UserError, at_the_door, nearest, unknown
-from sundman.clocks import SundmanSettings
+from sundman.recipes import RECIPES, Recipe
 
 Settings = dict[str, Any]
-
-RECIPES: dict[str, Callable[..., sundman.Sampler]] = {
-    "sgld": sundman.sgld,
-    "sa-sgld": sundman.sa_sgld,
-    "lm": sundman.lm,
-    "sa-lm": sundman.sa_lm,
-    "sghmc": sundman.sghmc,
-    "sa-sghmc": sundman.sa_sghmc,
-    "baoab": sundman.baoab,
-    "samadams": sundman.samadams,
-    "sgnht": sundman.sgnht,
-    "sa-sgnht": sundman.sa_sgnht,
-    "obabo": sundman.obabo,
-    "psgld": sundman.psgld,
-    "adam-sgld": sundman.adam_sgld,
-    "cyclical-sgld": sundman.cyclical_sgld,
-    "cyclical-sghmc": sundman.cyclical_sghmc,
-    "replica-exchange-sgld": sundman.replica_exchange_sgld,
-    "contour-sgld": sundman.contour_sgld,
-}
-FOR_NETWORKS = tuple(RECIPES)[: tuple(RECIPES).index("psgld")]
 _OF_THE_RUN = ("temperature",)
 
 
-def known(name: str, among: Sequence[str] = tuple(RECIPES)) -> str:
+def names(*, for_networks: bool = False) -> tuple[str, ...]:
+    """The samplers one can ask for, as they are written on the command line."""
+    return tuple(each.option for each in RECIPES.values() if each.for_networks or not for_networks)
+
+
+def recipe(name: str) -> Recipe:
+    """What is known of the sampler of that name."""
+    return RECIPES[name.replace("-", "_")]
+
+
+def known(name: str, *, for_networks: bool = False) -> str:
     """The name as it is spelled here, hyphens for underscores; refused if there is none."""
     spelled = str(name).strip().lower().replace("_", "-")
-    if spelled not in RECIPES:
+    among = names(for_networks=for_networks)
+    if spelled not in names():
         raise unknown("sampler", str(name), among)
     if spelled not in among:
         raise UserError(
@@ -51,30 +40,18 @@ def known(name: str, among: Sequence[str] = tuple(RECIPES)) -> str:
 def several(names: str | Sequence[str]) -> list[str]:
     """The samplers to compare: two or more different ones."""
     split = names.split(",") if isinstance(names, str) else names
-    found = list(dict.fromkeys(known(name) for name in split if str(name).strip()))
-    if len(found) < 2:
+    chosen = list(dict.fromkeys(known(name) for name in split if str(name).strip()))
+    if len(chosen) < 2:
         raise UserError(
             "--compare needs two or more different samplers; write --compare sgld,sa-sgld, or "
             "--sampler for one"
         )
-    return found
-
-
-def adaptive(name: str) -> bool:
-    """Whether the sampler is on the Sundman clock: its step is dtau, not h."""
-    return "dtau" in inspect.signature(RECIPES[name]).parameters
-
-
-def has_momentum(name: str) -> bool:
-    """Whether the sampler moves a momentum, too: it has a friction."""
-    return "gamma" in inspect.signature(RECIPES[name]).parameters
+    return chosen
 
 
 def settings_of(name: str) -> tuple[str, ...]:
     """The settings a sampler has, the temperature apart, which belongs to the run."""
-    own = [key for key in inspect.signature(RECIPES[name]).parameters if key != "clock"]
-    clock = list(SundmanSettings.__annotations__) if adaptive(name) else []
-    return tuple(key for key in own + clock if key not in _OF_THE_RUN)
+    return tuple(key for key in recipe(name).settings if key not in _OF_THE_RUN)
 
 
 def distribute(
@@ -89,13 +66,13 @@ def distribute(
     common = {key: value for key, value in given.items() if not isinstance(value, Mapping)}
     for key in (*common, *flags):
         _check_key(key, names)
-    found = {}
+    settings = {}
     for name in names:
         for key in own.get(name, {}):
             _check_key(key, [name])
         merged = {**common, **own.get(name, {}), **flags}
-        found[name] = {key: value for key, value in merged.items() if key in settings_of(name)}
-    return found
+        settings[name] = {key: value for key, value in merged.items() if key in settings_of(name)}
+    return settings
 
 
 def _check_key(key: str, names: Sequence[str]) -> None:
@@ -114,7 +91,7 @@ def _check_key(key: str, names: Sequence[str]) -> None:
 
 def build(name: str, settings: Mapping[str, Any], temperature: float) -> sundman.Sampler:
     """The sampler of that name with these settings."""
-    step = "dtau" if adaptive(name) else "h"
-    rest = {key: value for key, value in settings.items() if key != step}
+    chosen = recipe(name)
+    rest = {key: value for key, value in settings.items() if key != chosen.step_name}
     with at_the_door():
-        return RECIPES[name](settings[step], temperature=temperature, **rest)
+        return chosen.make(settings[chosen.step_name], temperature=temperature, **rest)

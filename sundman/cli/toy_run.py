@@ -53,7 +53,10 @@ def plan(config: Mapping[str, Any], flags: Mapping[str, Any], sets: Mapping[str,
     names = samplers.several(compare) if compare else [samplers.known(asked["sampler"])]
     given = samplers.distribute(names, _mapping(asked, "settings"), sets)
     settings = {name: toy_defaults.complete(target, name, given[name]) for name in names}
-    built = {name: samplers.build(name, settings[name], target.temperature) for name in settings}
+    built = {
+        name: samplers.build(name, toy_defaults.with_metric(target, own), target.temperature)
+        for name, own in settings.items()
+    }
     effective = {**asked, "target": target.name, "temperature": target.temperature}
     effective |= {"sampler": None, "compare": names} if compare else {"sampler": names[0]}
     return Plan(target, built, {**effective, "settings": settings})
@@ -83,7 +86,7 @@ def _target(asked: Mapping[str, Any]) -> Target:
     if name not in targets.names():
         raise unknown("target", str(asked["target"]), targets.names())
     given = dict(_mapping(asked, "target_settings"))
-    constructor = getattr(targets, name.replace("-", "_"))
+    constructor = targets.registered(name).build
     has = [key for key in inspect.signature(constructor).parameters if key != "temperature"]
     for key in given:
         if key not in has:
@@ -92,7 +95,7 @@ def _target(asked: Mapping[str, Any]) -> Target:
             )
     temperature = asked["temperature"]
     if temperature is None:
-        temperature = toy_defaults.TEMPERATURES.get(name, 1.0)
+        temperature = targets.registered(name).toy_temperature
     with at_the_door():
         return targets.named(name, temperature=temperature, **given)
 

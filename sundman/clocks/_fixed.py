@@ -127,8 +127,7 @@ class Polynomial(_FromStep):
         self.settle(offset=check.positive, power=check.positive)
         if check.known(self.power) and self.power > 1:
             raise ValueError(
-                "power must be at most 1, or the total time stays finite; got "
-                f"power={self.power!r}"
+                f"power must be at most 1, or the total time stays finite; got power={self.power!r}"
             )
 
     def at(self, step: Array) -> Any:

@@ -252,6 +252,4 @@ def scale_free(
         raise TypeError("scale_free takes the memory as a, in steps^-1: a = alpha dtau")
     step_size(dtau=dtau)
     check.positive(a=a, g_ref=g_ref)
-    return Sundman(
-        dtau, a=a, m=m, M=M, r=r, omega=g_ref, psi="scale_free", lag=lag, **settings
-    )
+    return Sundman(dtau, a=a, m=m, M=M, r=r, omega=g_ref, psi="scale_free", lag=lag, **settings)

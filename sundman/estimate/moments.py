@@ -8,6 +8,7 @@ function returns, are a pytree, so is the result.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any, NamedTuple
 
 import jax
@@ -33,16 +34,21 @@ class Estimate(NamedTuple):
         return f"{self.value} ± {self.error}"
 
 
+@partial(jax.jit, static_argnums=0)
+def _apply(f: Function, values: PyTree) -> PyTree:
+    """f at every draw; compiled once for a function and a shape."""
+    return jax.vmap(f)(values)
+
+
 def evaluate_blocks(draws: Draws, f: Function | None = None) -> Iterator[tuple[slice, PyTree]]:
     """f at some consecutive draws of all chains at a time, (chain, draw, ...), in order."""
     if f is None:
         yield from draws.blocks()
         return
-    apply = jax.jit(jax.vmap(f))
     for part, values in draws.blocks():
         chains = [
             jax.tree.map(
-                np.asarray, apply(jax.tree.map(lambda leaf, i=i: jnp.asarray(leaf[i]), values))
+                np.asarray, _apply(f, jax.tree.map(lambda leaf, i=i: jnp.asarray(leaf[i]), values))
             )
             for i in range(draws.chains)
         ]
@@ -102,7 +108,7 @@ def moments(leaf: Any, weight: np.ndarray, *, error: bool = True) -> Moments:
         first, second = (part.sum(axis=(0, 1)) / weight.sum() for part in (sums.first, sums.second))
         found.mean[where] = (sums.shift + first).reshape(shape)
         found.variance[where] = np.maximum(second - first**2, 0.0).reshape(shape)
-        if error:
+        if error and np.count_nonzero(weight) > 1:  # of one draw nobody knows the error
             sigma2 = long_run_variance(sums.first[:, :whole], sums.weight[:, :whole], first)
             sigma2 /= length * weight.mean() ** 2
             found.error[where] = np.sqrt(sigma2 / weight.size).reshape(shape)

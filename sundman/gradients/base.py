@@ -37,9 +37,7 @@ class GradientEstimator(Value):
         """Whether the ``loss`` of :meth:`evaluate` is cheaper than its ``value``."""
         return False
 
-    def __call__(
-        self, stream: Stream, position: PyTree, batch: Any = None
-    ) -> tuple[Array, PyTree]:
+    def __call__(self, stream: Stream, position: PyTree, batch: Any = None) -> tuple[Array, PyTree]:
         """U and G at a position.
 
         Args:
@@ -105,9 +103,7 @@ class RemembersGradients(GradientEstimator):
         """
         raise NotImplementedError(f"{type(self).__name__} has no recall(stream, position, memory)")
 
-    def __call__(
-        self, stream: Stream, position: PyTree, batch: Any = None
-    ) -> tuple[Array, PyTree]:
+    def __call__(self, stream: Stream, position: PyTree, batch: Any = None) -> tuple[Array, PyTree]:
         """(U, G) as if it began here."""
         return self.recall(stream, position, self.begin(position), batch)[:2]
 

@@ -109,9 +109,7 @@ class ControlVariate(GradientEstimator):
         """Whose gradient it is."""
         return self.batches.posterior
 
-    def __call__(
-        self, stream: Stream, position: PyTree, batch: Any = None
-    ) -> tuple[Array, PyTree]:
+    def __call__(self, stream: Stream, position: PyTree, batch: Any = None) -> tuple[Array, PyTree]:
         """(U, G) estimated on this step's rows."""
         check_anchor(self.anchor.position, position)
         rows = self.batches.batch(stream, batch)

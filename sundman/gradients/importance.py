@@ -55,9 +55,7 @@ class Importance(GradientEstimator):
         word, _ = threefry2x32((key[0], key[1]), (counter, jnp.zeros_like(counter)))
         return jnp.searchsorted(self.ends, word, side="right")
 
-    def __call__(
-        self, stream: Stream, position: PyTree, batch: Any = None
-    ) -> tuple[Array, PyTree]:
+    def __call__(self, stream: Stream, position: PyTree, batch: Any = None) -> tuple[Array, PyTree]:
         """(U, G) estimated on this step's rows."""
         del batch
         data = self.posterior.data
@@ -130,6 +128,4 @@ def importance(posterior: Posterior, batch_size: int, *, probabilities: Any = No
             "with: make it larger or leave the row out"
         )
     inverse = jnp.asarray(_UNITS / shares, jnp.float32)
-    return Importance(
-        posterior, int(batch_size), jnp.asarray(ends[:-1].astype(np.uint32)), inverse
-    )
+    return Importance(posterior, int(batch_size), jnp.asarray(ends[:-1].astype(np.uint32)), inverse)

@@ -38,9 +38,7 @@ class _OnBatches(GradientEstimator):
         """U and G on this step's rows."""
         return self.posterior.value_and_grad(position, self.batch(stream, batch)), memory
 
-    def __call__(
-        self, stream: Stream, position: PyTree, batch: Any = None
-    ) -> tuple[Array, PyTree]:
+    def __call__(self, stream: Stream, position: PyTree, batch: Any = None) -> tuple[Array, PyTree]:
         """(U, G) on this step's rows."""
         _, value, grads = self.posterior.value_and_grad(position, self.batch(stream, batch))
         return value, dense(grads)
@@ -49,8 +47,8 @@ class _OnBatches(GradientEstimator):
 class Minibatch(_OnBatches):
     """G on ``batch_size`` rows of a posterior's in-memory data; all rows if it is None."""
 
-    batch_size: int | None = static(None)
-    with_replacement: bool = static(False, kw_only=True)
+    batch_size: int | None = static(default=None)
+    with_replacement: bool = static(default=False, kw_only=True)
 
     def batch(self, stream: Stream, given: Any = None) -> Batch:
         """The rows of this step, drawn from the posterior's data."""

@@ -24,9 +24,7 @@ class Exact(GradientEstimator):
     def __post_init__(self) -> None:
         check.function(potential=self.potential)
 
-    def __call__(
-        self, stream: Stream, position: PyTree, batch: Any = None
-    ) -> tuple[Array, PyTree]:
+    def __call__(self, stream: Stream, position: PyTree, batch: Any = None) -> tuple[Array, PyTree]:
         """(U, grad U)."""
         del stream, batch
         return jax.value_and_grad(self.potential)(position)
@@ -42,9 +40,7 @@ class Noisy(GradientEstimator):
         check.function(potential=self.potential)
         self.settle(sigma=check.not_negative)
 
-    def __call__(
-        self, stream: Stream, position: PyTree, batch: Any = None
-    ) -> tuple[Array, PyTree]:
+    def __call__(self, stream: Stream, position: PyTree, batch: Any = None) -> tuple[Array, PyTree]:
         """(U, grad U + sigma xi)."""
         del batch
         value, grads = jax.value_and_grad(self.potential)(position)

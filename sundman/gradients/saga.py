@@ -69,7 +69,7 @@ class Saga(RemembersGradients):
 
     posterior: Posterior
     batch_size: int = static()
-    limit_bytes: int = static(GIGABYTE, kw_only=True)
+    limit_bytes: int = static(default=GIGABYTE, kw_only=True)
 
     def _data(self) -> tuple[Any, Any]:
         data = self.posterior.data

@@ -99,8 +99,7 @@ class Contour(Integrator):
         )
         if all(map(check.known, (self.low, self.high))) and not self.low < self.high:
             raise ValueError(
-                "the range of energies needs low < high, got "
-                f"low={self.low!r}, high={self.high!r}"
+                f"the range of energies needs low < high, got low={self.low!r}, high={self.high!r}"
             )
         if check.known(self.gain_power) and not 0.5 < self.gain_power <= 1.0:
             raise ValueError(

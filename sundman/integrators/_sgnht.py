@@ -102,9 +102,7 @@ class Sgnht(Integrator):
         """xi after half a step."""
         if self.per_coordinate:
             return jax.tree.map(
-                lambda x, p, h: (
-                    x + 0.5 * h * (jnp.square(p.astype(x.dtype)) - self.T) / self.mass
-                ),
+                lambda x, p, h: x + 0.5 * h * (jnp.square(p.astype(x.dtype)) - self.T) / self.mass,
                 xi,
                 momentum,
                 steps,

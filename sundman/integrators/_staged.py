@@ -25,7 +25,7 @@ from sundman import check
 from sundman.clocks.base import Stages
 from sundman.integrators.base import Integrator, PyTree
 from sundman.noise import Stream
-from sundman.value import public_name, static
+from sundman.value import static
 
 
 class Staged(Integrator):
@@ -100,14 +100,14 @@ class Staged(Integrator):
     @property
     def settings(self) -> dict[str, Any]:
         """Those of the integrator, and the cycles."""
-        return {
-            **self.moves_by.settings,
-            "integrator": public_name(type(self)),
-            "moves_by": self.moves_by.settings["integrator"],
-            "temperature": self.T,
-            "cycle": self.cycle,
-            "explore": self.explore,
-        }
+        moves_by = self.moves_by.settings
+        own = {**super().settings, "moves_by": moves_by["integrator"]}
+        return {**moves_by, **own}
+
+    def __repr__(self) -> str:
+        """How to make it."""
+        integrator = self.moves_by.with_temperature(self.temperature)
+        return f"integrators.staged({integrator!r}, cycle={self.cycle}, explore={self.explore})"
 
     def init(self, params: PyTree) -> Any:
         """That of the integrator."""

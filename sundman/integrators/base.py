@@ -111,7 +111,8 @@ class Integrator(Value):
     @property
     def settings(self) -> dict[str, Any]:
         """Every setting by name."""
-        return {"integrator": public_name(type(self)), **settings_of(self), "temperature": self.T}
+        settings = {"integrator": public_name(type(self)), **settings_of(self)}
+        return settings if self.temperature is not None else {**settings, "temperature": 1.0}
 
     def with_temperature(self, temperature: Number | None) -> Self:
         """The same scheme at another temperature."""
@@ -178,9 +179,7 @@ def langevin(
     ):
         if native.fits(theta):
             slope, precision = grad_and_precision(grad)
-            updates.append(
-                Moved(native.update(stream, theta, slope, precision, h, scale, offset))
-            )
+            updates.append(Moved(native.update(stream, theta, slope, precision, h, scale, offset)))
         else:
             eps = gaussian_leaf(stream, theta, offset)
             updates.append((-h * dense(grad) + scale * eps).astype(jnp.result_type(theta)))

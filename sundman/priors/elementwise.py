@@ -46,7 +46,7 @@ class _OfOneScale(_Elementwise):
     """With no other number than the scale."""
 
     scale: Number = 1.0
-    fan_in: str | int | None = static(None, kw_only=True)
+    fan_in: str | int | None = static(default=None, kw_only=True)
 
     def __post_init__(self) -> None:
         self.settle(scale=check.positive)
@@ -96,7 +96,7 @@ class StudentT(_Elementwise):
 
     df: Number = 3.0
     scale: Number = 1.0
-    fan_in: str | int | None = static(None, kw_only=True)
+    fan_in: str | int | None = static(default=None, kw_only=True)
 
     def __post_init__(self) -> None:
         self.settle(df=check.positive, scale=check.positive)
@@ -117,7 +117,7 @@ class ScaleMixture(_Elementwise):
     narrow: Number = 0.1
     wide: Number = 1.0
     fraction: Number = field(default=0.5, kw_only=True)
-    fan_in: str | int | None = static(None, kw_only=True)
+    fan_in: str | int | None = static(default=None, kw_only=True)
 
     def __post_init__(self) -> None:
         self.settle(narrow=check.positive, wide=check.positive, fraction=check.positive)

@@ -54,9 +54,9 @@ class Horseshoe(Prior):
     """
 
     scale: Number = 1.0
-    form: str = static("tensor", kw_only=True)
-    fan_in: str | int | None = static(None, kw_only=True)
-    jacobian: bool = static(True, kw_only=True)
+    form: str = static(default="tensor", kw_only=True)
+    fan_in: str | int | None = static(default=None, kw_only=True)
+    jacobian: bool = static(default=True, kw_only=True)
     floor: Number = field(default=1e-3, kw_only=True)
     slab: Number = field(default=2.0, kw_only=True)
     slab_df: Number = field(default=4.0, kw_only=True)

@@ -20,15 +20,15 @@ from sundman.value import Number
 _CYCLE = 2000
 
 
-def _cycles(target: Any, step: float) -> Mapping[str, Any]:
+def _cycles(target: Any, step: float, squared_gradient: float) -> Mapping[str, Any]:
     """Cycles whose sampling stage has a mean step near the usual one."""
-    del target
+    del target, squared_gradient
     return {"h": 4.0 * step, "cycle": _CYCLE}
 
 
-def _energies(target: Any, step: float) -> Mapping[str, Any]:
+def _energies(target: Any, step: float, squared_gradient: float) -> Mapping[str, Any]:
     """The range of energies of exact draws."""
-    del step
+    del step, squared_gradient
     energies = jax.vmap(target.potential)(target.exact(jax.random.key(0), 4096))
     return {"low": float(energies.min()), "high": float(energies.max())}
 

@@ -18,16 +18,16 @@ from sundman.samplers import Sampler, compose
 from sundman.value import Number
 
 
-def _preconditioned(target: Any, step: float) -> Mapping[str, Any]:
+def _preconditioned(target: Any, step: float, squared_gradient: float) -> Mapping[str, Any]:
     """The step and eps in units of the usual slope of a coordinate."""
-    slope = math.sqrt(target.squared_gradient / target.dim)
+    slope = math.sqrt(squared_gradient / target.dim)
     return {"h": step * slope, "eps": 0.1 * slope}
 
 
-def _monge(target: Any, step: float) -> Mapping[str, Any]:
-    """The Monge metric, which halves the step across the usual slope."""
+def _monge(target: Any, step: float, squared_gradient: float) -> Mapping[str, Any]:
+    """The Monge metric, which halves the step along the usual slope."""
     del step
-    return {"metric": metric_tensors.monge(target.potential, target.squared_gradient**-0.5)}
+    return {"metric": metric_tensors.monge(target.potential, squared_gradient**-0.5)}
 
 
 @recipe("pSGLD", integrators.psgld, clocks.constant, suggest=_preconditioned)

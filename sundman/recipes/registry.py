@@ -1,7 +1,7 @@
 """What is known of every recipe, once: tables, command line, citations and tests are made from it.
 
-A recipe is a function that makes a sampler; ``@recipe`` adds it here with its facts. Order, momentum,
-citation and the rest are facts of its integrator and clock.
+A recipe is a function that makes a sampler; ``@recipe`` adds it here with its facts. Order,
+momentum, citation and the rest are facts of its integrator and clock.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from sundman.clocks import Clock, SundmanSettings
 from sundman.integrators import Integrator
 from sundman.samplers import Sampler
 
-Suggest = Callable[[Any, float], Mapping[str, Any]]
+Suggest = Callable[[Any, float, float], Mapping[str, Any]]
 
 
 @dataclass(frozen=True)
@@ -30,8 +30,8 @@ class Recipe:
       clock: the class of its clock.
       in_cycles: whether it explores and samples in turn.
       for_networks: whether default settings suit networks, so that the command line offers it.
-      suggest: (target, step) -> settings beyond the step that suit a target with known moments;
-        "h" among them replaces the step.
+      suggest: (target, step, usual squared gradient) -> settings beyond the step that suit a
+        target with known moments; "h" among them replaces the step.
     """
 
     name: str
@@ -119,16 +119,11 @@ def recipe(
 
 def label_of(sampler: Sampler) -> str:
     """The name of a sampler in a table: that of its recipe, or of its two factors."""
-    return label_of_parts(type(sampler.integrator), type(sampler.clock), sampler)
-
-
-def label_of_parts(integrator: type, clock: type, sampler: Sampler | None = None) -> str:
-    """The label of the recipe made of these classes."""
-    inner = getattr(sampler and sampler.integrator, "moves_by", None)
+    integrator, clock = sampler.integrator, sampler.clock
+    moves_by = getattr(integrator, "moves_by", integrator)
     for each in RECIPES.values():
-        moves_by = integrator if inner is None else type(inner)
-        if each.clock is clock and each.integrator is moves_by and each.in_cycles == bool(inner):
+        alike = isinstance(moves_by, each.integrator) and isinstance(clock, each.clock)
+        if alike and each.in_cycles == (moves_by is not integrator):
             return each.label
-    if sampler is None:
-        return f"{integrator.label} on a {clock.label} clock"
-    return f"{sampler.integrator.label} on a {sampler.clock.label} clock"
+    fixed = (each.label for each in RECIPES.values() if isinstance(integrator, each.integrator))
+    return f"{next(fixed, integrator.label or type(integrator).__name__)}, {clock.label} clock"

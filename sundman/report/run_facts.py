@@ -17,21 +17,6 @@ from sundman.report.values import duration
 from sundman.store import StoreError
 from sundman.targets import Target
 
-_NAMES = {
-    "euler_maruyama": "SGLD",
-    "leimkuhler_matthews": "LM",
-    "sghmc": "SGHMC",
-    "baoab": "BAOAB",
-    "obabo": "OBABO",
-    "sgnht": "SGNHT",
-    "psgld": "pSGLD",
-    "adam_sgld": "AdamSGLD",
-    "sgrld": "SGRLD",
-    "sgrhmc": "SGRHMC",
-    "replica_exchange": "Replica exchange SGLD",
-    "contour": "Contour SGLD",
-}
-
 
 def about(draws: Draws) -> Mapping[str, Any]:
     """What the store says about the run; nothing for draws in memory."""
@@ -62,21 +47,13 @@ def target_name(target: Any) -> str:
 
 
 def sampler(settings: Mapping[str, Any]) -> str:
-    """The name people know: that of the integrator, with SA- on the Sundman clock."""
-    integrator = settings.get("moves_by", settings.get("integrator"))
-    clock = settings.get("clock")
-    if clock == "cyclical" and "moves_by" in settings:
-        return f"Cyclical {_NAMES.get(str(integrator), integrator)}"
-    name = _NAMES.get(str(integrator), str(integrator or "A run"))
-    if clock == "sundman":
-        return "SamAdams" if integrator == "baoab" else f"SA-{name}"
-    return name if clock in ("constant", None) else f"{name}, {clock} clock"
+    """The name of the sampler that people know."""
+    return settings.get("sampler", "A run")
 
 
 def cited(draws: Draws) -> Sequence[str]:
-    """What to cite, as BibTeX: this library alone if the integrator is not one of its own."""
-    known = draws.settings.get("moves_by", draws.settings.get("integrator")) in _NAMES
-    return citations.entries(draws if known else "sundman")
+    """What to cite, as BibTeX: this library alone if the sampler is not known."""
+    return citations.entries(draws if "references" in draws.settings else "sundman")
 
 
 def command(draws: Draws) -> str:

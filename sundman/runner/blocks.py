@@ -14,9 +14,9 @@ import numpy as np
 
 from sundman.clocks import Stages
 from sundman.runner import loop, online
+from sundman.runner.chain_mapping import each_chain
 from sundman.runner.engine import Piece
 from sundman.runner.stages import turns
-from sundman.runner.chain_mapping import each_chain
 
 PyTree = Any
 MEMORY = 64 * 2**20

@@ -14,6 +14,7 @@ from jax import Array
 from sundman import check
 from sundman.clocks import Stages
 from sundman.gradients import GradientEstimator, Streamed
+from sundman.recipes.registry import label_of
 from sundman.runner import blocks, loop, start, timed
 from sundman.runner.engine import ByTime, Engine, InMemory, Piece, Streaming, most_batches
 from sundman.runner.guard import POLICIES, Guard, Losses, Work
@@ -60,7 +61,18 @@ class Call:
         names = ("draws", "burn_in", "thin", "thin_time", "batch_size", "replace", "chains")
         run = {name: getattr(self, name) for name in names}
         run["weighting"] = "equal" if self.thin_time is not None else self.weighting
-        return {**self.sampler.settings, **run, "on_divergence": self.on_divergence}
+        facts = {"sampler": label_of(self.sampler), "references": list(self.sampler.references)}
+        run["on_divergence"] = self.on_divergence
+        if self.sampler.stacked is None:
+            return {**facts, **self.sampler.settings, **run}
+        shared, per_chain = {}, []
+        for name, value in self.sampler.settings.items():
+            stacked = isinstance(value, list) and len(value) == self.chains
+            alike = stacked and all(each == value[0] for each in value)
+            shared[name] = value[0] if alike else value
+            if stacked and not alike:
+                per_chain.append(name)
+        return {**facts, **shared, "per_chain": per_chain, **run}
 
 
 def count_draws(
@@ -104,9 +116,14 @@ def check_call(call: Call) -> None:
     check.choice("on_divergence", call.on_divergence, POLICIES)
     for name in call.stats:
         check.choice("stats", name, loop.STATS)
+    for name, function in (("collect", call.collect), ("online", call.online)):
+        if function is not None:
+            check.function(**{name: function})
     if not isinstance(call.sampler, Sampler):
+        called = getattr(call.sampler, "__name__", None) if callable(call.sampler) else None
         raise TypeError(
-            f"sampler must be a sundman sampler, such as sundman.sgld(1e-3); got {call.sampler!r}"
+            "sampler must be a sundman sampler, such as sundman.sgld(1e-3); got "
+            + (f"the function {called}: call it with a step" if called else repr(call.sampler))
         )
     stacked = call.sampler.stacked
     if stacked is not None:

@@ -14,8 +14,8 @@ from sundman.noise import Stream
 from sundman.posterior import Posterior
 from sundman.runner import loop
 from sundman.runner.call import Call, Parts
-from sundman.runner.session import last_chain, last_position
 from sundman.runner.chain_mapping import each_chain
+from sundman.runner.session import last_chain, last_position
 from sundman.store.run import leaf_names, skeleton
 from sundman.targets import Target
 
@@ -77,8 +77,9 @@ def identify(call: Call, parts: Parts) -> dict[str, str]:
     position = _in_words(chain.position)
     values = _in_words(jax.eval_shape(jax.vmap(parts.plan.collect), chain.position))
     key = np.asarray(chain.state.key[0]).tolist()
+    settings = {name: value for name, value in call.settings.items() if name != "references"}
     found = {
-        **call.settings,
+        **settings,
         **_target_in_words(call.target),
         "key": key,
         "stats": list(call.stats),

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from sundman.draws import settings_of_chain
 from sundman.runner.guard import Loss, Losses
 
 
@@ -37,7 +38,11 @@ def _advice(settings: Mapping[str, Any]) -> str:
 
 def describe(loss: Loss, settings: Mapping[str, Any]) -> str:
     """Which chain, which step, what it was like there, and what to change."""
-    where = f"chain {loss.chain} ran away at step {loss.step:,}"
+    own = ", ".join(
+        f"{name}={settings[name][loss.chain]:g}" for name in settings.get("per_chain", ())
+    )
+    settings = settings_of_chain(settings, loss.chain)
+    where = f"chain {loss.chain}{f' ({own})' if own else ''} ran away at step {loss.step:,}"
     if not loss.last:
         return f"{where}, in the burn-in. {_advice(settings)}"
     names = {"dt": "dt", "grad_norm": "|grad U|", "potential": "U"}

@@ -223,9 +223,7 @@ def block(
     if runs_sequentially(chains.position):
 
         def one_of(plan: Plan, chains: Chain, averages: Any, low: Array) -> tuple:
-            return block(
-                plan, chains, averages, low, count, batches, capacity=capacity, thin=thin
-            )
+            return block(plan, chains, averages, low, count, batches, capacity=capacity, thin=thin)
 
         chains, averages, records, seen = map_sequentially(one_of, plan, chains, averages, low)
         return (

@@ -17,7 +17,7 @@ from sundman.runner.call import Call, check_call, count_draws, prepare
 from sundman.runner.memory import Memory
 from sundman.runner.report import Watcher
 from sundman.runner.start import settle_temperature, settle_units
-from sundman.runner.watching import all_watchers, watched
+from sundman.runner.watching import all_watchers, check_watchers, watched
 from sundman.samplers import Sampler
 
 PyTree = Any
@@ -92,6 +92,12 @@ def sample(
       resume: if ``store`` holds this same run already, go on with it; refused if anything
         differs.
     """
+    check.random_key(key)
+    if isinstance(stats, str):
+        raise TypeError(f"stats is a sequence of names: write stats=({stats!r},)")
+    if store is not None and not str(store).strip():
+        raise ValueError(f"store must be the path of a directory, got store={store!r}")
+    check_watchers(watchers)
     stages = sampler.clock.stages if isinstance(sampler, Sampler) else None
     call = Call(
         target=target,
@@ -118,9 +124,7 @@ def sample(
         check.count("checkpoint_every", checkpoint_every, least=1)
     if store is None and (resume or checkpoint_every is not None):
         raise ValueError("resume and checkpoint_every are about a run on disk: give store=")
-    call = replace_fields(
-        call, sampler=settle_temperature(target, settle_units(target, sampler))
-    )
+    call = replace_fields(call, sampler=settle_temperature(target, settle_units(target, sampler)))
     if store is not None:
         from sundman.runner.on_disk import begin
 

@@ -10,7 +10,9 @@ from typing import Any, NamedTuple, Protocol
 
 import jax
 import numpy as np
+import optax
 
+from sundman.noise import Stream
 from sundman.runner import divergence, loop
 from sundman.runner.call import Call, Parts, engine
 from sundman.runner.guard import Loss, Losses, Work
@@ -87,6 +89,21 @@ def _on_host(record: loop.Record, count: int) -> loop.Record:
     return jax.tree.map(lambda leaf: np.asarray(leaf)[:count], record)
 
 
+def _check_start(lost: Sequence[Loss], work: Work, parts: Parts) -> None:
+    """Raise if U or its gradient was not finite where a chain began: no step can mend that."""
+    begun = [loss.chain for loss in lost if loss.step == 0]
+    if not begun:
+        return
+    chain = jax.tree.map(lambda leaf: leaf[begun[0]], last_chain(work))  # put back where it began
+    stream = Stream(chain.state.key, chain.state.clock.step)
+    value, grads = parts.plan.gradient(stream, chain.position, parts.example)
+    U, norm = np.ravel(value)[0], optax.tree.norm(grads)
+    raise ValueError(
+        f"U and its gradient must be finite where a chain begins: at the first position of chain "
+        f"{begun[0]} U = {U:.6g} and |grad U| = {norm:.6g}; give another init"
+    )
+
+
 class Outcome(NamedTuple):
     """A run that came to its end."""
 
@@ -126,13 +143,14 @@ def run(
                 now, found = compute.burn(work, low, piece)
                 work, lost = guard.after_burn_in(work, now, found, (done.steps, done.draws))
             del now
+            _check_start(lost, work, parts)
             seconds = time.perf_counter() - began
             steps = done.steps + piece.steps
             if isinstance(work.chain, Timed):
                 steps = int(np.max(work.chain.chain.state.clock.step))
             done = Done(done.pieces + 1, steps, done.draws + piece.draws, before_that + seconds)
             for loss in lost:
-                message = divergence.describe(loss, call.sampler.settings)
+                message = divergence.describe(loss, call.settings)
                 for watcher in watchers:
                     watcher.event("divergence", message, chain=loss.chain, step=loss.step)
             told += lost
@@ -142,13 +160,11 @@ def run(
             keeper.after_piece(done, work, guard.losses, over(done), broken_off)
             if broken_off:
                 raise divergence.DivergenceError(
-                    divergence.describe(
-                        min(lost, key=lambda loss: loss.step), call.sampler.settings
-                    )
+                    divergence.describe(min(lost, key=lambda loss: loss.step), call.settings)
                 )
             if over(done):
                 break
-    said = divergence.summary(guard.losses, told, call.sampler.settings)
+    said = divergence.summary(guard.losses, told, call.settings)
     if said is not None:
         warnings.warn(said, divergence.DivergenceWarning, stacklevel=3)
     if done.draws == 0:

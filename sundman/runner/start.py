@@ -126,7 +126,18 @@ def _is_scalar(value: Callable[[PyTree], Array], position: PyTree) -> bool:
 
 
 def _check_scalar(value: Callable[[PyTree], Array], position: PyTree) -> None:
-    out = jax.eval_shape(value, position)
+    try:
+        closed, out = jax.make_jaxpr(value, return_shape=True)(position)
+    except (jax.errors.ConcretizationTypeError, jax.errors.TracerArrayConversionError) as error:
+        raise TypeError(
+            "the potential must be written with jax.numpy, so that it can be differentiated: it "
+            "turns its position into a Python number or a NumPy array (float(...), numpy, math)"
+        ) from error
+    if not set(closed.jaxpr.invars) & _used(closed.jaxpr):
+        raise TypeError(
+            "the potential does not depend on its position: it must return U(position), computed "
+            "by jax.numpy, not a Python number"
+        )
     if not hasattr(out, "shape"):
         raise TypeError(f"the potential must return one number, got the pytree {out!r}")
     if out.shape != ():
@@ -136,6 +147,12 @@ def _check_scalar(value: Callable[[PyTree], Array], position: PyTree) -> None:
         )
     if not jnp.issubdtype(out.dtype, jnp.floating):
         raise TypeError(f"the potential must return a real float, got dtype {out.dtype.name}")
+
+
+def _used(jaxpr: Any) -> set[Any]:
+    """The variables that something is computed from, or that are returned."""
+    inputs = [*jaxpr.outvars, *(var for equation in jaxpr.eqns for var in equation.invars)]
+    return {var for var in inputs if not hasattr(var, "val")}  # a literal has a value
 
 
 def _one_per_chain(init: PyTree, chains: int, target: Any, per_chain: bool | None) -> bool:
@@ -151,6 +168,7 @@ def _one_per_chain(init: PyTree, chains: int, target: Any, per_chain: bool | Non
     if isinstance(target, Target):
         return init.ndim == 2
     if not stacked:
+        _check_rows(init, chains, target)
         return False
     value, _ = _value(target)
     whole = _is_scalar(value, init)
@@ -158,6 +176,20 @@ def _one_per_chain(init: PyTree, chains: int, target: Any, per_chain: bool | Non
     if whole and sliced:
         return any(leaf.ndim > 1 for leaf in leaves)
     return sliced
+
+
+def _check_rows(init: PyTree, chains: int, target: Any) -> None:
+    """Raise if ``init`` may be meant as one position per chain, but for another number of them."""
+    leaves = jax.tree.leaves(init)
+    rows = {leaf.shape[0] if leaf.ndim else None for leaf in leaves}
+    if chains == 1 or len(rows) > 1 or not any(leaf.ndim > 1 for leaf in leaves):
+        return
+    value, _ = _value(target)
+    if _is_scalar(value, jax.tree.map(lambda leaf: leaf[0], init)):
+        raise ValueError(
+            f"init has {rows.pop()} rows, each of which could be a position, and chains={chains}: "
+            "give one row for each chain, or say per_chain=False if it is one position"
+        )
 
 
 def first_positions(target: Any, init: PyTree, chains: int, per_chain: bool | None) -> PyTree:
@@ -168,6 +200,7 @@ def first_positions(target: Any, init: PyTree, chains: int, per_chain: bool | No
         raise ValueError("init is needed: the first position, or one for each chain")
     check.params(init, "init")
     init = jax.tree.map(jnp.asarray, init)
+    check.finite(init, "init")
     value, prepare = _value(target)
     if _one_per_chain(init, chains, target, per_chain):
         if len(jax.tree.leaves(init)[0]) != chains:

@@ -14,13 +14,13 @@ import jax.numpy as jnp
 from jax import Array, lax
 
 from sundman.runner import health, online
-from sundman.runner.loop import Chain, Plan, Record, room, step, write
 from sundman.runner.chain_mapping import (
     each_chain,
     map_sequentially,
     put_chain_axis,
     runs_sequentially,
 )
+from sundman.runner.loop import Chain, Plan, Record, room, step, write
 
 PyTree = Any
 

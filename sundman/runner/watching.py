@@ -67,6 +67,21 @@ class RunLog(JsonLines):
             )
 
 
+def check_watchers(watchers: Any) -> None:
+    """Raise unless it is a sequence of watchers."""
+    if isinstance(watchers, (str, Mapping)) or not isinstance(watchers, Sequence):
+        raise TypeError(f"watchers is a sequence of watchers, such as [log]; got {watchers!r}")
+    for watcher in watchers:
+        lacks = [
+            name for name in ("start", "block", "event", "close") if not hasattr(watcher, name)
+        ]
+        if lacks:
+            raise TypeError(
+                f"a watcher has start, block, event and close, such as sundman.JsonLines(path); "
+                f"{watcher!r} has no {lacks[0]}"
+            )
+
+
 def all_watchers(
     progress: Any, watchers: Sequence[Watcher], log: JsonLines | None = None
 ) -> list[Watcher]:

@@ -15,13 +15,14 @@ import jax.numpy as jnp
 import numpy as np
 import scipy
 from jax import Array
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from sundman import check
 from sundman.targets.base import Floats, Suggested, Target, squared_gradient, virial
 from sundman.targets.quadrature import ridge_cells
 from sundman.value import Value, array
 
+Singles = NDArray[np.float32]
 _OBSERVABLES = {
     "x0": lambda x: x[0],
     "x0_sq": lambda x: x[0] ** 2,
@@ -32,8 +33,8 @@ _OBSERVABLES = {
 class GaussianPotential(Value):
     """U = |W (x - mean)|^2 / 2, with W a matrix, or a vector for its diagonal."""
 
-    mean: Array = array()
-    whiten: Array = array()
+    mean: Array | Singles = array()
+    whiten: Array | Singles = array()
 
     def __call__(self, x: Array) -> Array:
         """U(x)."""
@@ -44,8 +45,8 @@ class GaussianPotential(Value):
 class SquareAlong(Value):
     """(direction . (x - mean))^2."""
 
-    mean: Array = array()
-    direction: Array = array()
+    mean: Array | Singles = array()
+    direction: Array | Singles = array()
 
     def __call__(self, x: Array) -> Array:
         """The squared distance from the mean along the direction."""

@@ -5,12 +5,14 @@ import importlib
 import jax
 import jax.numpy as jnp
 import numpy as np
+import optax
 import pytest
 
 import sundman
 from sundman import gradients, likelihoods, priors
 from sundman.gradients import RemembersGradients
 from sundman.noise import Stream
+from sundman.value import public_name
 
 N, D, BATCH = 61, 3, 7  # the last batch of an epoch is short
 RNG = np.random.default_rng(3)
@@ -45,16 +47,16 @@ REPLACE = ("minibatch", "control_variate", "svrg")
 def many(estimator, steps, begin=THERE, at=HERE):
     """(U, G) of many steps at one position, what is remembered being that of ``begin``."""
 
-    def one(step, data, memory):
+    def one(step, estimator, memory):
         stream = Stream(KEY, step)
         if isinstance(estimator, RemembersGradients):
-            return estimator.recall(stream, at, data, memory)[:2]
-        return estimator(stream, at, data)
+            return estimator.recall(stream, at, memory)[:2]
+        return estimator(stream, at)
 
     memory = ()
     if isinstance(estimator, RemembersGradients):
-        memory = estimator.begin(begin, estimator.data)
-    found = jax.jit(jax.vmap(one, (0, None, None)))(steps, estimator.data, memory)
+        memory = jax.jit(lambda estimator: estimator.begin(begin))(estimator)
+    found = jax.jit(jax.vmap(one, (0, None, None)))(steps, estimator, memory)
     return np.asarray(found[0], np.float64), np.asarray(found[1]["w"], np.float64)
 
 
@@ -94,8 +96,8 @@ def test_exact_where_it_was_last(name):
 
 def test_a_whole_gradient_in_pieces(monkeypatch):
     module = importlib.import_module("sundman.gradients.control_variate")
-    monkeypatch.setattr(module, "_AT_ONCE", 16)
-    anchor = jax.jit(lambda at: module.anchored_at(POSTERIOR, at, POSTERIOR.data))(HERE)
+    monkeypatch.setattr(module, "_ROWS_PER_PASS", 16)
+    anchor = jax.jit(lambda at: module.anchored_at(POSTERIOR, at))(HERE)
     value, grads = jax.value_and_grad(POSTERIOR.potential)(HERE)
     np.testing.assert_allclose(anchor.value, value, rtol=1e-5)
     np.testing.assert_allclose(anchor.grads["w"], grads["w"], rtol=1e-4, atol=1e-3)
@@ -103,9 +105,8 @@ def test_a_whole_gradient_in_pieces(monkeypatch):
 
 def test_snapshots_are_renewed_at_their_steps():
     estimator = gradients.svrg(POSTERIOR, BATCH, every=4)
-    data = estimator.data
-    recall = jax.jit(lambda n, at, memory: estimator.recall(Stream(KEY, n), at, data, memory)[2])
-    memory, seen = jax.jit(estimator.begin)(THERE, data), []
+    recall = jax.jit(lambda n, at, memory: estimator.recall(Stream(KEY, n), at, memory)[2])
+    memory, seen = jax.jit(estimator.begin)(THERE), []
     for step in range(1, 10):
         memory = recall(jnp.uint32(step), {"w": HERE["w"] + step}, memory)
         seen.append(float(memory.position["w"][0] - HERE["w"][0]))
@@ -119,10 +120,10 @@ def test_svrg_computes_no_whole_gradient_between_snapshots():
     """Under ``vmap`` the pass over all rows stays behind one condition."""
     estimator = gradients.svrg(POSTERIOR, BATCH, every=4)
     at = jax.tree.map(lambda leaf: jnp.stack([leaf, leaf + 1]), HERE)
-    memory = jax.jit(jax.vmap(estimator.begin, (0, None)))(at, estimator.data)
+    memory = jax.jit(jax.vmap(estimator.begin))(at)
 
     def one(step, at, memory):
-        return estimator.recall(Stream(KEY, step), at, estimator.data, memory)
+        return estimator.recall(Stream(KEY, step), at, memory)
 
     steps = jnp.full(2, 7, jnp.uint32)
     jaxpr = jax.make_jaxpr(jax.vmap(one))(steps, at, memory)
@@ -145,12 +146,11 @@ def test_svrg_computes_no_whole_gradient_between_snapshots():
 
 def test_the_table_holds_the_last_gradient_of_each_row_and_their_sum():
     estimator = gradients.saga(POSTERIOR, BATCH)
-    data = estimator.data
-    first = estimator.begin(THERE, data)
+    first = estimator.begin(THERE)
 
     def body(memory, step):
         at = {"w": HERE["w"] + 0.01 * step.astype(jnp.float32)}
-        return estimator.recall(Stream(KEY, step), at, data, memory)[2], None
+        return estimator.recall(Stream(KEY, step), at, memory)[2], None
 
     memory, _ = jax.lax.scan(body, first, jnp.arange(200, dtype=jnp.uint32))
     table = np.asarray(memory.each["w"], np.float64)
@@ -164,11 +164,11 @@ def test_the_table_holds_the_last_gradient_of_each_row_and_their_sum():
 def test_rows_come_with_their_probabilities():
     p = np.arange(1.0, N + 1)
     estimator = gradients.importance(POSTERIOR, BATCH, probabilities=p)
-    draw = jax.vmap(lambda step: estimator.chosen(Stream(KEY, step), estimator.data))
+    draw = jax.vmap(lambda step: estimator.chosen(Stream(KEY, step)))
     rows = np.asarray(draw(jnp.arange(20_000, dtype=jnp.uint32))).ravel()
     counts, wanted = np.bincount(rows, minlength=N), len(rows) * p / p.sum()
     assert ((counts - wanted) ** 2 / wanted).sum() < N + 6 * np.sqrt(2 * N)
-    np.testing.assert_allclose(estimator.data.inverse, p.sum() / p, rtol=1e-5)
+    np.testing.assert_allclose(estimator.inverse, p.sum() / p, rtol=1e-5)
 
 
 def test_importance_by_norms_helps_where_they_differ():
@@ -178,8 +178,8 @@ def test_importance_by_norms_helps_where_they_differ():
 
 
 def at_once(estimator, position):
-    call = jax.jit(lambda at, data: estimator(Stream(KEY, jnp.uint32(0)), at, data)[1])
-    return call(position, estimator.data)
+    call = jax.jit(lambda at, estimator: estimator(Stream(KEY, jnp.uint32(0)), at)[1])
+    return call(position, estimator)
 
 
 def test_hyper_parameters_are_part_of_the_position():
@@ -197,6 +197,8 @@ def test_equal_parts_make_equal_estimators():
         one, other = make(POSTERIOR), make(POSTERIOR)
         assert one == other
         assert hash(one) == hash(other)
+        assert one != make(posterior(likelihood=likelihoods.gaussian(0.6)))
+        assert repr(one).startswith(f"gradients.{public_name(type(one))}(")
 
 
 class Own(sundman.Posterior):
@@ -256,21 +258,202 @@ def test_host_batches_are_refused(name):
 
 def test_a_point_of_another_structure_is_named():
     estimator = gradients.control_variate(POSTERIOR, BATCH, at=THERE)
-    other = estimator.data._replace(anchor=estimator.data.anchor._replace(position={"v": X[0]}))
+    other = estimator.replace(anchor=estimator.anchor._replace(position={"v": X[0]}))
     with pytest.raises(ValueError, match="at= of the control variate"):
-        estimator(Stream(KEY, jnp.uint32(0)), HERE, other)
+        other(Stream(KEY, jnp.uint32(0)), HERE)
 
 
 def test_a_large_table_is_refused_with_its_size():
     estimator = gradients.saga(POSTERIOR, BATCH, limit_bytes=10 * 4 * N * D)
-    several = jax.vmap(estimator.begin, (0, None))
+    several = jax.vmap(estimator.begin)
     ten = {"w": jnp.zeros((10, D))}
-    assert several(ten, estimator.data).total["w"].shape == (10, D)
+    assert several(ten).total["w"].shape == (10, D)
     with pytest.raises(ValueError, match=r"7.32e-07 GB a chain: for 11 chains 8.05e-06 GB"):
-        several({"w": jnp.zeros((11, D))}, estimator.data)
+        several({"w": jnp.zeros((11, D))})
 
 
 def test_a_potential_of_ones_own_is_followed():
     model = posterior(Own)
     grads = at_once(gradients.control_variate(model, N, at=THERE), HERE)
     np.testing.assert_allclose(grads["w"], jax.jit(model.gradient)(HERE)["w"], rtol=1e-3)
+
+
+class OwnPrior(sundman.Posterior):
+    """A numerical prior of its own, with a number of its own."""
+
+    strength: float = 3.0
+
+    def log_prior(self, position):
+        return super().log_prior(position) - self.strength * jnp.sum(position["w"] ** 4)
+
+
+class OwnLikelihood(sundman.Posterior):
+    def log_likelihood(self, position, batch=None):
+        batch = self.data if batch is None else sundman.Batch(*batch)
+        each = -jnp.log1p(jnp.square(batch.x @ position["w"] - batch.y))
+        return jnp.sum(each if batch.mask is None else jnp.where(batch.mask, each, 0.0))
+
+
+class OwnRows(sundman.Posterior):
+    def pointwise(self, position, x, y):
+        return -jnp.log1p(jnp.square(x @ position["w"] - y))
+
+
+class OwnLoss(sundman.Posterior):
+    def scaled_loss(self, position, batch=None):
+        return 0.3 * super().scaled_loss(position, batch)
+
+
+SUBCLASSES = {
+    "log_prior": OwnPrior,
+    "log_likelihood": OwnLikelihood,
+    "pointwise": OwnRows,
+    "potential": Own,
+    "scaled_loss": OwnLoss,
+}
+REFUSED = [(name, own) for name in ("saga", "importance") for own in ("potential", "scaled_loss")]
+
+
+def expected_potential(model):
+    """U written out by hand, in the words of the subclass."""
+
+    def gaussian(w):
+        each = 0.5 * jnp.square((X @ w - Y) / 0.5) + jnp.log(0.5) + 0.5 * jnp.log(2 * jnp.pi)
+        return jnp.sum(each)
+
+    def normal(w):
+        return jnp.sum(0.5 * jnp.square(w / 2.0) + jnp.log(2.0) + 0.5 * jnp.log(2 * jnp.pi))
+
+    def heavy(w):
+        return jnp.sum(jnp.log1p(jnp.square(X @ w - Y)))
+
+    return {
+        OwnPrior: lambda w: gaussian(w) + normal(w) + 3.0 * jnp.sum(w**4),
+        OwnLikelihood: lambda w: heavy(w) + normal(w),
+        OwnRows: lambda w: heavy(w) + normal(w),
+        Own: lambda w: 2 * (gaussian(w) + normal(w)),
+        OwnLoss: lambda w: 0.3 * gaussian(w) + normal(w),
+    }[type(model)]
+
+
+@pytest.mark.parametrize("own", SUBCLASSES)
+@pytest.mark.parametrize("name", MAKE)
+def test_what_a_subclass_replaces_is_followed_by_every_estimator(name, own):
+    """The mean of G over batches is the gradient of the subclass's U; or it is refused."""
+    model = posterior(SUBCLASSES[own])
+    if (name, own) in REFUSED:
+        with pytest.raises(
+            ValueError, match=f"{name} needs .* has a {own} of its own: use svrg or"
+        ):
+            MAKE[name](model)
+        return
+    value, whole = jax.value_and_grad(expected_potential(model))(HERE["w"])
+    steps = jnp.asarray(np.setdiff1d(np.arange(6000), np.arange(0, 6000, 5)), jnp.uint32)
+    values, grads = many(MAKE[name](model), steps)
+    for found, wanted in ((values, value), (grads, whole)):
+        error = found.std(axis=0) / np.sqrt(len(steps))
+        assert np.all(np.abs(found.mean(axis=0) - np.asarray(wanted)) < 5 * error + 1e-4)
+        assert np.all(error < 0.05 * np.abs(np.asarray(wanted)).max())
+
+
+@pytest.mark.parametrize("own", SUBCLASSES)
+def test_batches_of_an_epoch_average_to_the_gradient_of_a_subclass(own):
+    """Exactly, with batches that divide the rows."""
+    model = posterior(SUBCLASSES[own], data=(X[:60], Y[:60]))
+    estimator = gradients.minibatch(model, 12)
+    calls = [estimator(Stream(KEY, jnp.uint32(step)), HERE) for step in range(5)]
+    value, whole = jax.value_and_grad(model.potential)(HERE)
+    assert np.mean([call[0] for call in calls]) == pytest.approx(float(value), rel=1e-5)
+    mean = np.mean([call[1]["w"] for call in calls], axis=0)
+    np.testing.assert_allclose(mean, whole["w"], rtol=1e-4, atol=1e-2)
+    np.testing.assert_allclose(model.gradient(HERE)["w"], whole["w"], rtol=1e-4)
+
+
+@pytest.mark.parametrize("own", SUBCLASSES)
+def test_the_map_of_a_subclass_is_its_own(own, key):
+    model = posterior(SUBCLASSES[own])
+    mode = sundman.map_estimate(model, THERE, key=key, steps=2000, optimizer=optax.adam(0.02))
+    slope = jax.grad(expected_potential(model))(mode["w"])
+    assert np.abs(slope).max() < 2e-3 * np.abs(jax.grad(expected_potential(model))(HERE["w"])).max()
+
+
+def test_a_batch_that_a_stream_gives():
+    model = streamed()
+    estimator = gradients.minibatch(model, None)
+    assert isinstance(estimator, gradients.Streamed)
+    stream, batch = Stream(KEY, jnp.uint32(0)), (X[:7].astype("f4"), Y[:7].astype("f4"))
+    value, grads = estimator(stream, HERE, batch)
+    evaluation, memory = jax.jit(type(estimator).evaluate)(estimator, stream, HERE, (), batch)
+    assert memory == ()
+    wanted, slope = jax.value_and_grad(model.potential)(HERE, batch)
+    for found in (value, evaluation.value):
+        assert found == pytest.approx(float(wanted), rel=1e-5)
+    for found in (grads, evaluation.grads):
+        np.testing.assert_allclose(found["w"], slope["w"], rtol=1e-5)
+    with pytest.raises(ValueError, match="streams its data"):
+        estimator(stream, HERE)
+
+
+@pytest.mark.parametrize("name", MAKE)
+def test_evaluations(name):
+    """What a run asks for at each step, with the loss apart where it is cheaper."""
+    estimator, stream = MAKE[name](POSTERIOR), Stream(KEY, jnp.uint32(3))
+    memory = estimator.begin(THERE) if isinstance(estimator, RemembersGradients) else ()
+    evaluation, after = estimator.evaluate(stream, HERE, memory)
+    if isinstance(estimator, RemembersGradients):
+        value, grads, wanted = estimator.recall(stream, HERE, memory)
+        assert jax.tree.structure(after) == jax.tree.structure(wanted)
+    else:
+        value, grads = estimator(stream, HERE)
+    assert evaluation.value == pytest.approx(float(value), rel=1e-6)
+    np.testing.assert_allclose(evaluation.grads["w"], grads["w"], rtol=1e-6)
+    assert estimator.parts_differ == (name == "minibatch")
+    if estimator.parts_differ:
+        log_prior = POSTERIOR.log_prior(HERE)
+        assert evaluation.loss == pytest.approx(float(value + log_prior), rel=1e-5)
+    else:
+        assert evaluation.loss == evaluation.value
+
+
+def test_other_numbers_are_the_same_program():
+    traced = []
+
+    @jax.jit
+    def call(estimator):
+        traced.append(estimator)
+        return estimator(Stream(KEY, jnp.uint32(0)), HERE)[1]["w"]
+
+    for noise, scale in ((0.5, 2.0), (0.7, 1.0)):
+        model = POSTERIOR.replace(
+            likelihood=likelihoods.gaussian(noise), prior=priors.gaussian(scale)
+        )
+        residual = X @ np.asarray(HERE["w"]) - Y
+        wanted = X.T @ residual / noise**2 + np.asarray(HERE["w"]) / scale**2
+        np.testing.assert_allclose(call(gradients.minibatch(model, None)), wanted, rtol=1e-4)
+    assert len(traced) == 1
+    quartic = gradients.noisy(lambda at: jnp.sum(at["w"] ** 4), 0.5)
+    np.testing.assert_array_equal(jax.tree.leaves(quartic), [0.5])
+    assert quartic == quartic.replace(sigma=np.float32(0.5))
+    with pytest.raises(ValueError, match="sigma"):
+        quartic.replace(sigma=-1.0)
+
+
+def test_an_estimator_of_ones_own():
+    class Halved(gradients.GradientEstimator):
+        posterior: sundman.Posterior
+        share: float = 0.5
+
+        def __call__(self, stream, position, batch=None):
+            value, grads = jax.value_and_grad(self.posterior.potential)(position)
+            return value, jax.tree.map(lambda g: self.share * g, grads)
+
+    estimator = Halved(POSTERIOR)
+    assert not estimator.parts_differ
+    evaluation, memory = estimator.evaluate(Stream(KEY, jnp.uint32(0)), HERE)
+    assert memory == ()
+    np.testing.assert_allclose(
+        evaluation.grads["w"], 0.5 * POSTERIOR.gradient(HERE)["w"], rtol=1e-5
+    )
+    assert "Halved(posterior=Posterior(" in repr(estimator)
+    with pytest.raises(NotImplementedError, match="has no __call__"):
+        gradients.GradientEstimator()(Stream(KEY, jnp.uint32(0)), HERE)

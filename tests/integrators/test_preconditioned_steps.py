@@ -130,7 +130,7 @@ def test_blockwise_steps():
         path = run(sundman.compose(integrator, clock), PARAMS, potential, 3)
         assert all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(path))
     coupled = integrators.sgrld(metric_tensors.monge(potential))
-    with pytest.raises(ValueError, match=r"monge\(alpha=1\) couples"):
+    with pytest.raises(ValueError, match=r"monge couples"):
         run(sundman.compose(coupled, clock), PARAMS, potential, 3)
 
 

@@ -133,7 +133,9 @@ class Flat(sundman.Posterior):
         return 0.5 * super().log_prior(position)
 
 
-@pytest.mark.parametrize("kind, prior", [(sundman.Posterior, Shifted(0.3)), (Flat, PRIORS["gaussian"])])
+@pytest.mark.parametrize(
+    "kind, prior", [(sundman.Posterior, Shifted(0.3)), (Flat, PRIORS["gaussian"])]
+)
 def test_priors_of_ones_own_are_asked_for_their_density(kind, prior):
     model = kind(models.mlp_apply, data=(X, Y), likelihood=likelihoods.gaussian(0.5), prior=prior)
     position = model.position(models.mlp_init(jax.random.key(2), [80, 60, 1]))

@@ -93,7 +93,9 @@ def test_values_must_be_priors():
 
 @pytest.mark.parametrize("rules", [priors.gaussian, {"kernel": priors.gaussian}])
 def test_a_prior_that_is_not_called_is_named(rules):
-    with pytest.raises(TypeError, match=r"priors.gaussian is not called: write priors.gaussian\(\)"):
+    with pytest.raises(
+        TypeError, match=r"priors.gaussian is not called: write priors.gaussian\(\)"
+    ):
         priors.as_rules(rules)
 
 

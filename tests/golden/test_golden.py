@@ -1,0 +1,48 @@
+"""The paths of every sampler are those of version 0.1.0, to rounding."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from golden.trajectories import FILE, cases, posterior, run
+
+from sundman import native
+
+STORED = np.load(FILE)
+# One sampler of each kind on each path runs always, the others with the slow tests.
+FEW = ("sgld", "sa_sgld", "samadams")
+CASES = list(cases())
+
+
+def marked(case):
+    quick = case[1] in FEW and case[0] in ("star", "network")
+    return pytest.param(*case, marks=() if quick else pytest.mark.slow, id="-".join(case))
+
+
+@pytest.fixture(scope="module")
+def model():
+    return posterior()
+
+
+def difference(ours: np.ndarray, stored: np.ndarray) -> float:
+    """The largest difference, in units of the largest number."""
+    return float(np.max(np.abs(ours - stored)) / np.max(np.abs(stored)))
+
+
+@pytest.mark.parametrize("where, sampler, path", [marked(case) for case in CASES])
+def test_paths_are_those_of_the_first_version(where, sampler, path, model):
+    if path == "native" and not native.available():
+        pytest.skip("the native kernels were not built")
+    result = run(where, sampler, path, model)
+    for name, array in result.items():
+        stored = STORED[f"{where}/{sampler}/{path}/{name}"]
+        assert array.shape == stored.shape
+        assert difference(array, stored) < 2e-3, name
+
+
+def test_every_case_is_stored():
+    stored = {key.rsplit("/", 1)[0] for key in STORED.files}
+    assert {"/".join(case) for case in CASES} == stored
+    assert Path(FILE).stat().st_size < 1e6
