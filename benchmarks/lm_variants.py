@@ -18,6 +18,7 @@ from __future__ import annotations
 import argparse
 import json
 import warnings
+from dataclasses import KW_ONLY
 from pathlib import Path
 
 import jax
@@ -28,6 +29,7 @@ from sundman import clocks, targets
 from sundman.integrators import Integrator
 from sundman.integrators.base import per_leaf, zeros_per_leaf
 from sundman.noise import gaussian
+from sundman.value import static
 
 HALF = {
     "same_step": lambda p, h: (h, jnp.sqrt(h / 2), jnp.sqrt(h / 2)),
@@ -37,20 +39,22 @@ HALF = {
 }
 
 
-def integrator(variant: str) -> Integrator:
+class Variant(Integrator):
     """Leimkuhler-Matthews at T = 1 with the given treatment of a varying step."""
 
-    def init(params):
+    _: KW_ONLY
+    variant: str = static()
+
+    def init(self, params):
+        """No noise carried, no step before."""
         return jnp.zeros_like(params), zeros_per_leaf(params)
 
-    def move(stream, grads, state, params, dt):
+    def move(self, stream, grads, state, params, dt):
+        """The variant's step."""
         carried, before = state
         step, fresh = per_leaf(dt, params), gaussian(stream, params)
-        drift, old, new = HALF[variant](before, step)
+        drift, old, new = HALF[self.variant](before, step)
         return -drift * grads + old * carried + new * fresh, (fresh, step)
-
-    settings = {"integrator": variant, "temperature": 1.0}
-    return Integrator(init, move, lambda temperature: integrator(variant), settings)
 
 
 def measure(target, observables, variant, lag, a, dtau, g_ref, steps, chains=64):
@@ -60,7 +64,7 @@ def measure(target, observables, variant, lag, a, dtau, g_ref, steps, chains=64)
         warnings.simplefilter("ignore", sundman.DivergenceWarning)
         draws = sundman.sample(
             target,
-            sundman.compose(integrator(variant), clock),
+            sundman.compose(Variant(variant=variant), clock),
             init=target.exact(jax.random.key(1), chains),
             key=jax.random.key(2),
             chains=chains,

@@ -21,13 +21,13 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-import optax
 import report
 from common import Case, Ratio, arguments, keep_to, measure
 from jax import Array, lax
 
 import sundman
 from sundman import integrators
+from sundman.integrators.base import apply
 from sundman.noise import Stream
 
 PyTree = Any
@@ -49,13 +49,14 @@ def axpy(stream: Stream, theta: PyTree, grads: PyTree, dt: Array) -> PyTree:
 
 def native(stream: Stream, theta: PyTree, grads: PyTree, dt: Array) -> PyTree:
     """The kernels' step, as a run takes it."""
-    assert isinstance(LANGEVIN.move, integrators.FusedMove)
-    return LANGEVIN.move.advance(stream, grads, (), theta, dt)[0]
+    with sundman.native.using(True):
+        return apply(theta, LANGEVIN.move(stream, grads, (), theta, dt)[0])
 
 
 def xla(stream: Stream, theta: PyTree, grads: PyTree, dt: Array) -> PyTree:
     """The same step left to the compiler."""
-    return optax.apply_updates(theta, LANGEVIN.move(stream, grads, (), theta, dt)[0])
+    with sundman.native.using(False):
+        return apply(theta, LANGEVIN.move(stream, grads, (), theta, dt)[0])
 
 
 STEPS: dict[str, Step] = {"axpy": axpy, "native": native, "xla": xla}

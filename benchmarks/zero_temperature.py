@@ -36,9 +36,14 @@ MOMENTUM = 0.9
 PyTree = Any
 
 
+def keyed(sampler: sundman.Sampler) -> sundman.Sampler:
+    """With a key, so that ``init(params)`` is that of an optimizer; there is no noise at T = 0."""
+    return sampler.with_key(jax.random.key(0))
+
+
 def adaptive(integrator: sundman.integrators.Integrator, rate: float, g_ref: float) -> Any:
     """``integrator`` at temperature 0 on the scale-free clock around the learning rate."""
-    return sundman.compose(integrator.at(0.0), sundman.clocks.scale_free(rate, g_ref=g_ref))
+    return keyed(sundman.compose(integrator, sundman.clocks.scale_free(rate, g_ref=g_ref)))
 
 
 def with_momentum(rate: float) -> sundman.integrators.Integrator:
@@ -50,10 +55,10 @@ def with_momentum(rate: float) -> sundman.integrators.Integrator:
 
 
 OPTIMIZERS: dict[str, Callable[[float, float], Any]] = {
-    "SGD": lambda rate, g_ref: sundman.sgld(rate, 0.0),
+    "SGD": lambda rate, g_ref: keyed(sundman.sgld(rate, 0.0)),
     "SA-SGD": lambda rate, g_ref: adaptive(sundman.integrators.euler_maruyama(0.0), rate, g_ref),
-    "momentum": lambda rate, g_ref: sundman.compose(
-        with_momentum(rate), sundman.clocks.constant(np.sqrt(rate))
+    "momentum": lambda rate, g_ref: keyed(
+        sundman.compose(with_momentum(rate), sundman.clocks.constant(np.sqrt(rate)))
     ),
     "SA-momentum": lambda rate, g_ref: adaptive(with_momentum(rate), np.sqrt(rate), g_ref),
     "Adam": lambda rate, g_ref: optax.adam(rate),

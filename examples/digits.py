@@ -41,14 +41,7 @@ def main(steps: int = 20_000) -> dict[str, dict[str, float]]:
     best = sundman.map_estimate(posterior, init, key=jax.random.key(1), steps=3_000, batch_size=32)
     draws = sundman.sample(
         posterior,
-        sundman.sa_sgld(
-            posterior.time_step(0.1),
-            alpha=1000.0,
-            m=0.5,
-            M=2.0,
-            r=0.25,
-            omega=float(posterior.size) ** 2,
-        ),
+        sundman.sa_sgld(sundman.LearningRate(0.1), alpha=1000.0, m=0.5, M=2.0, r=0.25),
         init=init,
         key=jax.random.key(2),
         burn_in=steps // 2,

@@ -18,9 +18,7 @@ def main(path: str | Path, draws: int = 1_000, progress: bool | None = None) -> 
     """Sample a digits network to ``path``, or go on with what is there, and judge the draws."""
     data = sundman.data.digits()
     posterior = sundman.Posterior(models.mlp_apply, data=tuple(data.train))
-    sampler = sundman.sa_sgld(
-        posterior.time_step(0.1), alpha=1000.0, m=0.5, M=2.0, r=0.25, omega=float(posterior.size) ** 2
-    )
+    sampler = sundman.sa_sgld(sundman.LearningRate(0.1), alpha=1000.0, m=0.5, M=2.0, r=0.25)
     found = sundman.sample(
         posterior,
         sampler,

@@ -32,9 +32,7 @@ posterior = sundman.Posterior(
 )
 draws = sundman.sample(
     posterior,
-    sundman.sa_sgld(
-        posterior.time_step(0.02), alpha=1000.0, m=0.5, M=2.0, r=0.25, omega=float(posterior.size) ** 2
-    ),
+    sundman.sa_sgld(sundman.LearningRate(0.02), alpha=1000.0, m=0.5, M=2.0, r=0.25),
     init=params,
     key=jax.random.key(1),
     burn_in=3_000 if quick else 7_500,

@@ -23,9 +23,7 @@ posterior = sundman.Posterior(
     },
     data=tuple(data.train),
 )
-sampler = sundman.sa_sgld(
-    posterior.time_step(0.2), alpha=1000.0, m=0.5, M=2.0, r=0.25, omega=float(posterior.size) ** 2
-)
+sampler = sundman.sa_sgld(sundman.LearningRate(0.2), alpha=1000.0, m=0.5, M=2.0, r=0.25)
 draws = sundman.sample(
     posterior,
     sampler,

@@ -35,7 +35,7 @@ posterior = sundman.Posterior(
 )
 draws = sundman.sample(
     posterior,
-    sundman.sgld(posterior.time_step(0.03)),
+    sundman.sgld(sundman.LearningRate(0.03)),
     init=params,
     key=jax.random.key(1),
     burn_in=3_000 if quick else 7_500,

@@ -139,6 +139,9 @@ def params(tree: PyTree, what: str = "params") -> None:
     leaves = jax.tree_util.tree_leaves_with_path(tree)
     if not leaves:
         raise ValueError(f"{what} has no array in it: got the empty pytree {tree!r}")
+    if all(0 in np.shape(leaf) for _, leaf in leaves):
+        shapes = [np.shape(leaf) for _, leaf in leaves]
+        raise ValueError(f"{what} is empty, shape {shapes[0]}: a position needs one number or more")
     for path, leaf in leaves:
         where = f"{what}{jax.tree_util.keystr(path)}"
         if not (_is_array(leaf) or isinstance(leaf, (bool, int, float, complex))):
@@ -152,10 +155,6 @@ def params(tree: PyTree, what: str = "params") -> None:
             raise TypeError(
                 f"{what} must be real floating-point arrays to be sampled, but {where} has "
                 f"dtype {dtype.name}; convert it to float32 or leave it out of the position"
-            )
-        if 0 in jnp.shape(leaf):
-            raise ValueError(
-                f"{where} is empty, shape {jnp.shape(leaf)}: a position needs one number at least"
             )
 
 

@@ -59,7 +59,7 @@ class Probed(Curvature):
     """An estimate by ``probes`` Hessian-vector products, which any dimension can afford."""
 
     potential: Callable[[PyTree], Array]
-    probes: int = static(1)
+    probes: int = static(default=1)
 
     def __post_init__(self) -> None:
         self.set(potential=as_value(potential=self.potential))

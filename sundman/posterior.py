@@ -285,15 +285,17 @@ class Posterior(Value):
     def predict(self, position: PyTree, x: Any) -> Any:
         """The predictive of one position: class probabilities, or mean and sd."""
         x = as_inputs(x)
-        with applying(position, x, lambda: self.example):
+        with applying(position, x, lambda: self.example().x):
             outputs = self.apply(model_params(position), x)
         return self.likelihood.predict(outputs, self._likelihood_hyper(position))
 
-    @property
-    def example(self) -> Any:
-        """The first two rows of x, which models are checked with."""
-        data = self.data if isinstance(self.data, Batch) else Batch(*self.data.peek())
-        return jax.tree.map(lambda leaf: leaf[:2], data.x)
+    def example(self) -> Batch:
+        """The first two rows, which models are checked with."""
+        return jax.tree.map(lambda leaf: leaf[:2], self._first_batch())
+
+    def _first_batch(self) -> Batch:
+        """All data, or the first of the host batches."""
+        return self.data if isinstance(self.data, Batch) else Batch(*self.data.peek())
 
     def overrides(self, *methods: str) -> str | None:
         """The first of these methods that a subclass has replaced, if any."""
@@ -329,13 +331,13 @@ class Posterior(Value):
 
     def _check_model(self, position: PyTree) -> None:
         """Raise unless model, targets and likelihood fit together on two rows."""
-        batch = self.data if isinstance(self.data, Batch) else Batch(*self.data.peek())
-        x, y = jax.tree.map(lambda leaf: leaf[:2], (batch.x, batch.y))
+        x, y, _ = self.example()
         with applying(position, x):
             outputs = jax.eval_shape(self.apply, model_params(position), x)
-        plain = isinstance(batch.y, (np.ndarray, Array)) and hasattr(outputs, "shape")
-        if plain and check.known(batch.y):
-            self.likelihood.check_targets(np.asarray(batch.y), outputs)
+        targets = self._first_batch().y
+        plain = isinstance(targets, (np.ndarray, Array)) and hasattr(outputs, "shape")
+        if plain and check.known(targets):
+            self.likelihood.check_targets(np.asarray(targets), outputs)
         log_prob = jax.eval_shape(self.pointwise, position, x, y)
         wanted = (len(jax.tree.leaves(y)[0]),)
         if getattr(log_prob, "shape", None) != wanted:

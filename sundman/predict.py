@@ -74,7 +74,7 @@ class _OfPosterior(Value):
 
     def example(self) -> Any:
         """Inputs the model is known to take."""
-        return self.posterior.example
+        return self.posterior.example().x
 
     def __call__(self, position: PyTree, x: Any) -> Any:
         return self.posterior.predict(position, x)

@@ -5,7 +5,7 @@ again. Choices are static: names, functions, flags, anything a program is made o
 
     class Spring(Value):
         stiffness: Number = 1.0
-        form: str = static("linear")
+        form: str = static(default="linear")
 
         def __post_init__(self):
             self.settle(stiffness=check.positive)
@@ -33,21 +33,31 @@ from jax.core import Tracer
 Number = float | Array
 
 
-def static(default: Any = MISSING, *, init: bool = True, kw_only: Any = MISSING) -> Any:
+def static(*, default: Any = MISSING, init: bool = True, kw_only: Any = MISSING) -> Any:
     """A field that is a choice: part of the program, hashable, never traced."""
     return field(default=default, init=init, kw_only=kw_only, metadata={"static": True})
 
 
-def array(default: Any = MISSING, *, kw_only: Any = MISSING) -> Any:
+def array(*, default: Any = MISSING, kw_only: Any = MISSING) -> Any:
     """A field that holds arrays of any shape, where other numbers are single ones."""
     return field(default=default, kw_only=kw_only, metadata={"array": True})
+
+
+def derived() -> Any:
+    """A number that ``__post_init__`` works out of the others, in double precision where it can.
+
+    Change a value by ``replace``, which works it out again.
+    """
+    return field(default=None, init=False)
 
 
 def _is_traced(value: Any) -> bool:
     return isinstance(value, Tracer)
 
 
-@dataclass_transform(frozen_default=True, eq_default=False, field_specifiers=(static, array, field))
+@dataclass_transform(
+    frozen_default=True, eq_default=False, field_specifiers=(static, array, derived, field)
+)
 class Value:
     """The base of everything that is a value."""
 
@@ -173,12 +183,14 @@ def _constructor(cls: type) -> str:
 
 def _arguments(value: Value) -> Iterator[str]:
     fields = dataclasses.fields(value)  # type: ignore[arg-type]
+    by_name = False
     for each in sorted(fields, key=lambda field: field.kw_only):
         given = getattr(value, each.name)
         if not each.init or (each.default is not MISSING and _is_default(given, each.default)):
+            by_name = True  # those after one that is left out
             continue
         text = in_words(given)
-        yield f"{each.name}={text}" if each.kw_only else text
+        yield f"{each.name}={text}" if each.kw_only or by_name else text
 
 
 def _is_default(given: Any, default: Any) -> bool:

@@ -1,5 +1,7 @@
 """Every public function has its place in docs/api."""
 
+import importlib
+import pkgutil
 import re
 from pathlib import Path
 from types import ModuleType
@@ -14,6 +16,18 @@ TEXT = "\n".join(
 )
 LISTED = set(re.findall(r"\w+", " ".join(re.findall(r"members: \[(.*)\]", TEXT))))
 LISTED |= {name.rpartition(".")[2] for name in re.findall(r"^::: (\S+)", TEXT, re.MULTILINE)}
+
+
+SHOWN = re.findall(r"^::: (\S+)(?:\n    options:\n      members: \[(.*)\])?", TEXT, re.MULTILINE)
+
+
+@pytest.mark.parametrize("path, members", SHOWN, ids=[path for path, _ in SHOWN])
+def test_what_a_page_shows_is_there(path: str, members: str) -> None:
+    shown = pkgutil.resolve_name(path)
+    if not isinstance(shown, ModuleType) and members:
+        shown = importlib.import_module(path)  # a function that goes by the name of its module
+    for name in re.findall(r"\w+", members):
+        assert hasattr(shown, name), f"{path} has no {name}"
 
 
 @pytest.mark.parametrize(

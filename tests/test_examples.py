@@ -1,11 +1,14 @@
 """The examples run, and the digits network does what it is there to show."""
 
 import importlib.util
+import re
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+
+import sundman
 
 EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
 
@@ -22,6 +25,34 @@ def test_digits_ensemble_beats_the_map_network():
     ensemble, single = found["SA-SGLD ensemble"], found["MAP network"]
     assert ensemble["accuracy"] >= 0.97
     assert ensemble["NLL"] < single["NLL"]
+
+
+def test_a_sampler_in_a_hand_written_loop():
+    found = load("training_loop").main(steps=3_000)
+    assert found["accuracy"] > 0.95
+    assert found["NLL"] < 0.2
+
+
+def test_a_sweep_finds_the_good_steps_and_names_the_bad_one(capsys):
+    with pytest.warns(sundman.DivergenceWarning, match=r"chain 3 \(h=0.0027\) ran away"):
+        by_step, by_friction = load("step_sweep").main(steps=100_000)
+    assert by_step.settings["per_chain"] == ["h"]
+    assert by_step.settings_of(2)["h"] == pytest.approx(9e-4)
+    assert (by_step.diverged >= 0).tolist() == [False, False, False, True]
+    assert len(by_step.chain(1)) == len(by_step)
+    assert by_friction.settings["per_chain"] == ["gamma"]
+    out = capsys.readouterr().out
+    assert "chain 2: h=0.0009" in out
+    assert "chain 3: gamma=10" in out
+
+
+def test_the_page_on_sweeps_runs_as_printed():
+    text = (EXAMPLES.parent / "docs" / "step-sweep.md").read_text().replace("_000", "")
+    names = {}
+    for block in re.findall(r"```python\n(.*?)```", text, flags=re.DOTALL):
+        exec(block, names)
+    assert names["draws"].settings["per_chain"] == ["h"]
+    assert names["both"].stacked == 4
 
 
 @pytest.mark.slow

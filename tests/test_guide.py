@@ -5,39 +5,52 @@ from __future__ import annotations
 import re
 import sys
 import types
+from collections.abc import Iterator
 from pathlib import Path
 
+import jax
+import jax.numpy as jnp
 import pytest
 
 import sundman
+from sundman import recipes
+from sundman.recipes import overdamped, registry, tables
 
-GUIDE = (Path(__file__).parents[1] / "docs" / "adding.md").read_text()
+TESTS = Path(__file__).parent
+GUIDE = (TESTS.parent / "docs" / "adding.md").read_text()
 MODULE, EXPORT, ROW = re.findall(r"```python\n(.*?)```", GUIDE, flags=re.S)
-sys.path.append(str(Path(__file__).parent / "law"))
+NAME = "sundman.integrators._tamed"
 
 
-@pytest.fixture
-def followed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """``tamed`` as a module of integrators, exported, with its row in the battery."""
-    import samplers
+@pytest.fixture(scope="module", autouse=True)
+def followed() -> Iterator[None]:
+    """``tamed`` as an integrator, its recipe exported, with its row in the battery; then undone."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(str(TESTS / "law"))
+        import samplers
 
-    module = types.ModuleType("sundman.integrators.tamed")
-    exec(MODULE, module.__dict__)
-    monkeypatch.setattr(sundman.integrators, "tamed", module.tamed, raising=False)
-    names = {
-        "sundman": sundman,
-        "integrators": sundman.integrators,
-        "clocks": sundman.clocks,
-        "compose": sundman.compose,
-        "Sampler": sundman.Sampler,
-        "Row": samplers.Row,
-        "SAMPLERS": samplers.SAMPLERS,
-    }
-    monkeypatch.setitem(samplers.SAMPLERS, "tamed_sgld", None)
-    exec(EXPORT + ROW, names)
+        module = types.ModuleType(NAME)
+        patch.setitem(sys.modules, NAME, module)
+        exec(MODULE, module.__dict__)
+        patch.setattr(sundman.integrators, "tamed", module.Tamed, raising=False)
+        patch.setitem(registry.RECIPES, "tamed_sgld", None)  # undone, whatever comes in its place
+        exports = dict(overdamped.__dict__)
+        exec(EXPORT, exports)
+        for package in (recipes, sundman):
+            patch.setattr(package, "tamed_sgld", exports["tamed_sgld"], raising=False)
+        patch.setitem(samplers.SAMPLERS, "tamed_sgld", None)
+        exec(ROW, {**samplers.__dict__, "tamed_sgld": exports["tamed_sgld"]})
+        yield
+    assert "tamed_sgld" not in registry.RECIPES
 
 
-def test_the_new_sampler_has_the_right_law(followed: None) -> None:
+def command(*arguments: str) -> int:
+    from sundman.cli.main import run
+
+    return run(arguments)
+
+
+def test_the_new_sampler_has_the_right_law() -> None:
     from family import biases
 
     found = biases("tamed_sgld", "plane", 0.3, noisy=False)
@@ -46,9 +59,74 @@ def test_the_new_sampler_has_the_right_law(followed: None) -> None:
         assert abs(bias.at_half) <= bias.explained, str(bias)
 
 
-def test_the_new_sampler_keeps_the_contract(followed: None) -> None:
+def test_the_new_sampler_keeps_the_contract() -> None:
     import test_samplers as contract
 
     contract.test_is_an_optax_transformation("tamed_sgld")
     contract.test_same_key_same_path_other_key_other_path("tamed_sgld")
     contract.test_vmap_over_chains_is_separate_chains("tamed_sgld")
+
+
+def test_the_new_sampler_is_a_value() -> None:
+    tamed = sundman.tamed_sgld
+    assert tamed(1e-3) == tamed(1e-3) != tamed(2e-3)
+    assert repr(tamed(1e-3, 0.5)) == (
+        "sundman.compose(integrators.tamed(0.5), clocks.constant(0.001))"
+    )
+    assert tamed(sundman.LearningRate(0.1)).in_time(100).settings["h"] == pytest.approx(1e-3)
+    assert (tamed(1.0).weak_order, tamed(1.0).kinetic, tamed(1.0).biased) == (1, False, False)
+    assert jax.vmap(tamed)(jnp.array([1e-3, 2e-3])).stacked == 2
+
+
+def test_the_command_line_knows_it(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    from sundman.cli import cache, samplers
+
+    monkeypatch.setattr(cache, "use", lambda wanted: None)
+    assert "tamed-sgld" in samplers.names(for_networks=True)
+    few = ["--steps", "300", "--burn-in", "100", "--chains", "2", "--output", str(tmp_path / "out")]
+    assert command("toy", "star", "--sampler", "tamed-sgld", *few) == 0
+    assert "tamed-sgld" in capsys.readouterr().out
+    page = (tmp_path / "out" / "report.html").read_text()
+    assert "tamed" in page
+    assert "hutzenthaler2012strong" in page
+    for name in ("toy", "bnn"):
+        assert command(name, "--help") == 0
+        assert "tamed-sgld" in capsys.readouterr().out
+    assert command("cite", "tamed-sgld") == 0
+    assert "Hutzenthaler" in capsys.readouterr().out
+
+
+def test_networks_take_it() -> None:
+    from sundman.cli import bnn_plan
+
+    plan = bnn_plan.plan({}, {"name": "digits", "sampler": "tamed-sgld"}, {})
+    assert plan.name == "tamed-sgld"
+    assert plan.sampler.integrator == sundman.integrators.tamed(1.0)
+
+
+def test_it_is_cited() -> None:
+    for asked in (sundman.tamed_sgld(1e-3), "tamed-sgld", "tamed_sgld", sundman.tamed_sgld):
+        assert "Hutzenthaler" in sundman.cite(asked)
+
+
+def test_a_run_and_its_report_call_it_by_its_name(tmp_path: Path) -> None:
+    from sundman import report
+
+    star = sundman.targets.star()
+    draws = sundman.sample(
+        star, sundman.tamed_sgld(1e-3), key=jax.random.key(0), steps=100, store=tmp_path / "run"
+    )
+    assert draws.settings["sampler"] == "tamed SGLD"
+    found = report.of_run(tmp_path / "run")
+    assert "tamed SGLD" in found.title
+    report.write(found, tmp_path / "page.html")
+    assert "hutzenthaler2012strong" in (tmp_path / "page.html").read_text()
+
+
+def test_the_tables_have_it_and_the_pages_are_out_of_date() -> None:
+    row = "| `tamed_sgld` |  |  | tamed Euler-Maruyama | 1 |"
+    assert row in tables.short().splitlines()
+    assert "Hutzenthaler, Jentzen, Kloeden (2012)" in tables.full()
+    assert {path.name for path in tables.outdated()} == {"README.md", "samplers.md", "cli.md"}

@@ -176,7 +176,7 @@ def noise_of_one_step(of_posterior, of_sampler, key):
 
 def test_temperature_makes_the_noise(key):
     standard, one = noise_of_one_step(1.0, 1.0, key)
-    noise, half = noise_of_one_step(0.5, 1.0, key)
+    noise, half = noise_of_one_step(0.5, None, key)
     assert (one, half) == (1.0, 0.5)
     assert np.abs(standard).min() > 0.01
     np.testing.assert_allclose(noise, np.sqrt(0.5) * standard, atol=1e-4)
@@ -184,7 +184,14 @@ def test_temperature_makes_the_noise(key):
 
 @pytest.mark.parametrize(
     "of_posterior, of_sampler, settled",
-    [(0.5, 1.0, 0.5), (0.5, 0.5, 0.5), (1.0, 0.5, 0.5), (1.0, 1.0, 1.0), (0.0, 1.0, 0.0)],
+    [
+        (0.5, None, 0.5),
+        (0.5, 0.5, 0.5),
+        (None, 0.5, 0.5),
+        (1.0, None, 1.0),
+        (None, None, 1.0),
+        (0.0, None, 0.0),
+    ],
 )
 def test_temperature_is_given_once(of_posterior, of_sampler, settled):
     from sundman.runner.start import settle_temperature
@@ -194,10 +201,11 @@ def test_temperature_is_given_once(of_posterior, of_sampler, settled):
     assert found.temperature == settled
 
 
-def test_contradicting_temperatures(key):
-    with pytest.raises(ValueError, match=r"temperature=0.5 .* temperature=0.7"):
+@pytest.mark.parametrize("one, other", [(0.5, 0.7), (1.0, 0.7), (0.5, 1.0)])
+def test_contradicting_temperatures(one, other, key):
+    with pytest.raises(ValueError, match=f"temperature={one} .* temperature={other}"):
         sundman.sample(
-            regression(temperature=0.5), sundman.sgld(1e-4, 0.7), init=PARAMS, key=key, steps=1
+            regression(temperature=one), sundman.sgld(1e-4, other), init=PARAMS, key=key, steps=1
         )
 
 

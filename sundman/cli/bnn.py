@@ -18,8 +18,7 @@ def bnn(
         str | None,
         typer.Argument(
             metavar="DATA",
-            help="digits, mnist, fashion-mnist, uci/yacht, uci/energy, uci/concrete or "
-            "uci/wine-quality-red.",
+            help="One of {data}.",
             show_default=False,
         ),
     ] = None,
@@ -64,8 +63,8 @@ def bnn(
         options.Text,
         options.run(
             "--prior",
-            text="gaussian, horseshoe (one scale per tensor), horseshoe-marginal, "
-            "horseshoe-hierarchical, horseshoe-regularised, laplace, student-t, cauchy.",
+            text="One of {priors}; horseshoe alone has one scale per tensor. [default: horseshoe; "
+            "regression: gaussian]",
         ),
     ] = None,
     width: Annotated[
@@ -127,7 +126,7 @@ def bnn(
     units of the squared gradient of the mean loss. Every chain is stored, may be stopped and
     resumed, and the command ends in a report. Results go to runs/bnn-NAME unless --output is given.
 
-    Samplers: sgld, lm, sghmc, baoab, sgnht, obabo; sa-sgld, sa-lm, sa-sghmc, samadams, sa-sgnht.
+    Samplers, {network_samplers}.
 
     For example:
 

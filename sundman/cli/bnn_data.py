@@ -13,16 +13,13 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-import sundman
 from sundman.cli import bnn_files
 from sundman.cli.errors import UserError, at_the_door, unknown
+from sundman.data import registry
 from sundman.data.base import Dataset, Split, shuffled
 from sundman.data.find import cache_directory
-from sundman.data.tables import NAMES as TABLES
 from sundman.data.tables import mean_and_scale
 
-_IMAGES = ("digits", "mnist", "fashion-mnist")
-NAMES = (*_IMAGES, *(f"uci/{name}" for name in TABLES))
 TASKS = ("classification", "regression")
 _FEW = 20  # as many different whole numbers are surely classes
 
@@ -42,8 +39,8 @@ def load(asked: Mapping[str, Any]) -> Loaded:
         raise UserError(f"data are given twice, by {' and '.join(given)}; give one of them")
     if not given:
         raise UserError(
-            f"no data are given; name one of {', '.join(NAMES)}, or give --x and --y, or --csv "
-            "and --target"
+            f"no data are given; name one of {', '.join(registry.names())}, or give --x and --y, "
+            "or --csv and --target"
         )
     if asked["name"]:
         return _named(asked)
@@ -57,40 +54,24 @@ def load(asked: Mapping[str, Any]) -> Loaded:
 def _named(asked: Mapping[str, Any]) -> Loaded:
     name = str(asked["name"]).lower().replace("_", "-")
     name = {"uci/wine": "uci/wine-quality-red"}.get(name, name)
-    if name not in NAMES:
-        raise unknown("data set", str(asked["name"]), NAMES)
-    if name == "digits":
-        data = sundman.data.digits()
-        return Loaded(data, [f"{len(data.test.y)} of the digits are held out for testing."])
-    where = {"directory": asked["data"], "download": bool(asked["download"])}
+    if name not in registry.names():
+        raise unknown("data set", str(asked["name"]), registry.names())
+    known = registry.registered(name)
+    split, download = asked["split"], bool(asked["download"])
     try:
         with at_the_door():
-            if name == "mnist":
-                data = sundman.data.mnist(**where)
-                return Loaded(data, ["The usual 10,000 test images; 50,000 to train on."])
-            if name == "fashion-mnist":
-                return _fashion(sundman.data.fashion_mnist(**where))
-            data = sundman.data.uci(name.removeprefix("uci/"), asked["split"], **where)
+            data = registry.named(name, split=split, directory=asked["data"], download=download)
     except UserError as error:
-        if not isinstance(error.__cause__, FileNotFoundError):
+        if not isinstance(error.__cause__, FileNotFoundError) or known.folder is None:
             raise
-        folder = name.replace("fashion-mnist", "fashion_mnist")
-        wrong = "could not be downloaded" if asked["download"] else "were not found"
-        other = "" if asked["download"] else ", or add --download"
+        wrong = "could not be downloaded" if download else "were not found"
+        other = "" if download else ", or add --download"
         raise UserError(
-            f"the files of {name} {wrong}; put them into DIR/{folder} and give --data DIR (or "
-            f"SUNDMAN_DATA_DIR, or {cache_directory()}){other}"
+            f"the files of {name} {wrong}; put them into DIR/{known.folder} and give --data DIR "
+            f"(or SUNDMAN_DATA_DIR, or {cache_directory()}){other}"
         ) from error
-    told = f"Standard split {asked['split']} of 20; features and target standardised."
-    return Loaded(data, [told])
-
-
-def _fashion(known: Dataset) -> Loaded:
-    order = shuffled(len(known.test.y), 0)
-    tested, trained = np.split(order, [len(order) // 5])
-    train, test = (Split(known.test.x[rows], known.test.y[rows]) for rows in (trained, tested))
-    told = f"The 10,000 test pictures alone: {len(trained)} to train on, {len(tested)} to test on."
-    return Loaded(Dataset("fashion-mnist", train, test, classes=10), [told])
+    rows = f"{len(data.train.y)} rows to train on, {len(data.test.y)} held out for testing."
+    return Loaded(data, [rows, *([known.note.format(split=split)] if known.note else [])])
 
 
 def _own(x: NDArray[Any], y: NDArray[Any], asked: Mapping[str, Any]) -> Loaded:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import sundman
@@ -41,21 +41,10 @@ _DRAWS = 200
 _WHOLE = 2_000  # a regression on as few rows takes them all at each step
 
 
-def _pair(prior: Callable[..., priors.Prior], **more: Any) -> priors.Rules:
-    kernel = prior(scale=1.41, fan_in="leading", **more)
-    return {"kernel": kernel, "bias": prior(scale=1.0, **more)}
-
-
-PRIORS: dict[str, Callable[[], priors.Rules]] = {
-    "gaussian": lambda: _pair(priors.gaussian),
-    "horseshoe": lambda: _pair(priors.horseshoe),
-    "horseshoe-marginal": lambda: _pair(priors.horseshoe, form="marginal"),
-    "horseshoe-hierarchical": lambda: _pair(priors.horseshoe, form="hierarchical"),
-    "horseshoe-regularised": lambda: _pair(priors.horseshoe, form="regularised"),
-    "laplace": lambda: _pair(priors.laplace),
-    "student-t": lambda: _pair(priors.student_t),
-    "cauchy": lambda: _pair(priors.cauchy_proxy),
-}
+def _rules(prior: str) -> dict[str, priors.Prior]:
+    """The prior of that name on kernels, scaled by their fan-in, and on biases."""
+    kernel = priors.named(prior, scale=1.41, fan_in="leading")
+    return {"kernel": kernel, "bias": priors.named(prior, scale=1.0, fan_in=None)}
 
 
 class Plan(NamedTuple):
@@ -103,7 +92,7 @@ def plan(config: Mapping[str, Any], flags: Mapping[str, Any], sets: Mapping[str,
         posterior = sundman.Posterior(
             models.mlp_apply,
             likelihood=_likelihood(classes),
-            prior=PRIORS[prior](),
+            prior=_rules(prior),
             data=tuple(data.train),
             temperature=temperature,
         )
@@ -122,8 +111,8 @@ def _likelihood(classes: int | None) -> likelihoods.Likelihood:
 
 def _known_prior(name: str) -> str:
     spelled = str(name).lower().replace("_", "-")
-    if spelled not in PRIORS:
-        raise unknown("prior", str(name), tuple(PRIORS))
+    if spelled not in priors.names():
+        raise unknown("prior", str(name), priors.names())
     return spelled
 
 

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 
 import sundman
-from sundman.cli.bnn_defaults import rate_of
 from sundman.cli.bnn_plan import Plan
 from sundman.report import Table
 
@@ -37,7 +36,7 @@ class Seeds:
         """The mean step of a run, as a learning rate."""
         draws = self.runs[name]
         dt = float(np.asarray(draws.stats["dt"], np.float64)[draws.weight > 0].mean())
-        return rate_of(self.plan.name, dt, self.plan.posterior.size)
+        return self.plan.posterior.learning_rate(dt, kinetic=self.plan.sampler.kinetic)
 
     def summary(self) -> dict[str, tuple[float, float]]:
         """Mean and half interval of every score."""

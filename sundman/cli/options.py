@@ -70,3 +70,19 @@ def sampler_settings(context: typer.Context) -> dict[str, Any]:
     """The settings of the sampler that were given, by options of their own or by ``--set``."""
     named = given(**{name: context.params[name] for name in SETTINGS})
     return {**named, **toml.assignments(context.params["sets"] or [], "--set")}
+
+
+def with_names(text: str | None) -> str | None:
+    """A help text in which {samplers}, {targets} and the like are the names that are registered."""
+    from sundman import data, priors, targets
+    from sundman.recipes import tables
+
+    if text is None or "{" not in text:
+        return text
+    return text.format(
+        samplers=tables.in_words(),
+        network_samplers=tables.in_words(for_networks=True),
+        targets=", ".join(targets.names()),
+        data=", ".join(data.names()),
+        priors=", ".join(priors.names()),
+    )

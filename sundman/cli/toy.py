@@ -15,7 +15,7 @@ def toy(
         str | None,
         typer.Argument(
             metavar="TARGET",
-            help="star, muller-brown, funnel, mixture, banana, gaussian, double-well or quartic.",
+            help="One of {targets}.",
             show_default=False,
         ),
     ] = None,
@@ -64,10 +64,8 @@ def toy(
 ) -> None:
     """Run samplers on a target whose moments are known, and compare with them.
 
-    Samplers: sgld, lm, sghmc, baoab, sgnht, obabo at a fixed step h; sa-sgld, sa-lm, sa-sghmc,
-    samadams, sa-sgnht on the adaptive clock, with the step dtau; psgld and adam-sgld, which are
-    biased; cyclical-sgld, cyclical-sghmc, replica-exchange-sgld and contour-sgld for
-    several modes. Settings that are not given suit the target.
+    Samplers, {samplers}. Settings that are not given suit the target.
+
     With --output the run is stored, may be stopped and resumed, and ends in a report.
 
     For example:

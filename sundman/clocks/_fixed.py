@@ -153,7 +153,7 @@ class Cyclical(_FromStep):
 
     _: KW_ONLY
     cycle: int = static()
-    explore: int | float | None = static(None)
+    explore: int | float | None = static(default=None)
 
     def __post_init__(self) -> None:
         super().__post_init__()

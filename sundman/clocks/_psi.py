@@ -67,14 +67,7 @@ def psi(zeta: Array, *, m: Any, M: Any, r: Any, form: str = "code") -> Array:
       psi of every zeta.
     """
     m = check_psi(form, m=m, M=M, r=r)
-    return psi_of(form, jnp.asarray(zeta), m=m, M=M, r=r)
-
-
-def psi_of(form: str | Callable[[Array], Array], zeta: Array, *, m: Any, M: Any, r: Any) -> Array:
-    """psi(zeta) of a form that was checked before."""
-    if not isinstance(form, str):
-        return jnp.clip(form(zeta), m, M)
-    return m + (M - m) / (1.0 + stretch(form, m, M) * power(zeta, r))
+    return m + (M - m) / (1.0 + stretch(form, m, M) * power(jnp.asarray(zeta), r))
 
 
 def check_psi(form: str | Callable[[Array], Array], *, m: Any, M: Any, r: Any) -> Any:

@@ -18,6 +18,7 @@ correlated with it, a bias that does not vanish with dtau unless alpha dtau does
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import KW_ONLY
 from typing import Any, TypedDict
@@ -27,7 +28,7 @@ import jax.numpy as jnp
 from jax import Array
 
 from sundman import check
-from sundman.clocks._psi import check_psi, power, psi_of
+from sundman.clocks._psi import check_psi, power, stretch
 from sundman.clocks.base import (
     Clock,
     ClockState,
@@ -41,7 +42,7 @@ from sundman.clocks.base import (
 from sundman.clocks.monitors.base import Monitor, as_monitor
 from sundman.split import squared_norm
 from sundman.units import LearningRate, monitor_scale
-from sundman.value import Number, static
+from sundman.value import Number, derived, static
 
 LAGS = ("none", "full", "guarded")
 Psi = str | Callable[[Array], Array]
@@ -99,18 +100,22 @@ class Sundman(Clock):
     _: KW_ONLY
     alpha: Number | None = None
     M: Number | None = None
-    r: float | None = static(None)
+    r: float | None = static(default=None)
     m: Number | None = None
-    s: float = static(2.0)
+    s: float = static(default=2.0)
     omega: Number = 1.0
     delta: Number = 1e-8
-    psi: Psi = static("code")
-    lag: str = static("none")
+    psi: Psi = static(default="code")
+    lag: str = static(default="none")
     kappa: Number = 10.0
     zeta_0: Number | None = None
-    blockwise: bool = static(False)
+    blockwise: bool = static(default=False)
     monitor: Any = None
     a: Number | None = None
+    forget: Any = derived()
+    stationary: Any = derived()
+    shortest: Any = derived()
+    longest: Any = derived()
 
     def __post_init__(self) -> None:
         step_size(dtau=self.dtau)
@@ -147,6 +152,20 @@ class Sundman(Clock):
                     "blockwise has a zeta for every array of the parameters, a monitor gives one "
                     "number for all of them: give one of the two"
                 )
+        if not isinstance(self.dtau, LearningRate):
+            self._work_out(self.dtau)
+
+    def _work_out(self, dtau: Number) -> None:
+        """The constants of the equations: 1 - rho, 1/alpha, m dtau and M dtau."""
+        memory = self.alpha * dtau if self.a is None else self.a
+        numpy = math if isinstance(memory, float) else jnp
+        scale_free = self.psi == "scale_free"
+        self.set(
+            forget=-numpy.expm1(-memory),
+            stationary=1.0 if scale_free else dtau / memory,
+            shortest=self.m * dtau,
+            longest=self.M * dtau,
+        )
 
     @property
     def biased(self) -> bool:
@@ -180,8 +199,7 @@ class Sundman(Clock):
 
     def tick(self, state: ClockState, grads: PyTree, params: PyTree) -> tuple[PyTree, ClockState]:
         """dt = psi(zeta) dtau."""
-        dtau, dtype = self.dtau, state.time.dtype
-        assert not isinstance(dtau, LearningRate)  # the sampler asks for N before
+        dtype = state.time.dtype
         begun = state.time > 0  # not the step: a chain that was put back has seen nothing again
         if self.monitor is None:
             squares, memory = _squared_norms(grads, dtype, self.blockwise), None
@@ -190,26 +208,31 @@ class Sundman(Clock):
                 grads, params, state.memory, jnp.where(begun, state.step, jnp.uint32(0))
             )
         g = power(squares, self.s / 2.0) / self.omega + self.delta
-        if self.psi != "scale_free":
-            g = g / (self.a / dtau if self.alpha is None else self.alpha)  # the stationary zeta
-        target = jnp.minimum(g, jnp.finfo(dtype).max)  # an infinite zeta would never be forgotten
+        largest = jnp.finfo(dtype).max  # an infinite zeta would never be forgotten
+        target = jnp.minimum(g * self.stationary, largest)
         zeta = state.zeta
         assert zeta is not None  # init gave it
         if self.zeta_0 is None:
             zeta = jnp.where(begun, zeta, target)
-        forget = -jnp.expm1(-(self.alpha * dtau if self.a is None else self.a))
-        zeta_next = zeta + forget * (target - zeta)
+        zeta_next = zeta + self.forget * (target - zeta)
         if self.lag == "none":
             effective = zeta_next
         elif self.lag == "full":
             effective = zeta
         else:
             effective = jnp.maximum(zeta, target / self.kappa)
-        dt = (dtau * psi_of(self.psi, effective, m=self.m, M=self.M, r=self.r)).astype(dtype)
+        dt = self._step(effective).astype(dtype)
         after = advance(state, jnp.mean(dt) if self.blockwise else dt, zeta_next, memory)
         if self.blockwise:
             return jax.tree.unflatten(jax.tree.structure(params), list(dt)), after
         return after.dt, after
+
+    def _step(self, zeta: Array) -> Array:
+        """psi(zeta) dtau, between m dtau and M dtau."""
+        if not isinstance(self.psi, str):
+            return jnp.clip(self.dtau * self.psi(zeta), self.shortest, self.longest)
+        k = stretch(self.psi, self.m, self.M)
+        return self.shortest + (self.longest - self.shortest) / (1.0 + k * power(zeta, self.r))
 
 
 def _squared_norms(grads: PyTree, dtype: Any, blockwise: bool) -> Array:

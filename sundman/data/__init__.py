@@ -7,9 +7,41 @@
 the user's cache, and then downloaded.
 """
 
+from functools import partial
+
 from sundman.data.base import Dataset, Split
 from sundman.data.host import HostBatches
-from sundman.data.images import digits, fashion_mnist, mnist
+from sundman.data.images import digits, fashion_mnist, fashion_pictures, mnist
+from sundman.data.registry import named, names, register
+from sundman.data.tables import NAMES as _TABLES
 from sundman.data.tables import uci
 
-__all__ = ["Dataset", "HostBatches", "Split", "digits", "fashion_mnist", "mnist", "uci"]
+__all__ = [
+    "Dataset",
+    "HostBatches",
+    "Split",
+    "digits",
+    "fashion_mnist",
+    "fashion_pictures",
+    "mnist",
+    "named",
+    "names",
+    "register",
+    "uci",
+]
+
+register("digits", digits, note="Handwritten digits of 8 x 8 pixels.")
+register("mnist", mnist, note="The usual test images.", folder="mnist")
+register(
+    "fashion-mnist",
+    fashion_pictures,
+    note="The 10,000 test pictures alone, split at random.",
+    folder="fashion_mnist",
+)
+for _name in _TABLES:
+    register(
+        f"uci/{_name}",
+        partial(uci, _name),
+        note="Standard split {split} of 20; features and target standardised.",
+        folder=f"uci/{_name}",
+    )

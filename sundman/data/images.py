@@ -108,6 +108,18 @@ def fashion_mnist(directory: str | Path | None = None, *, download: bool = True)
     return Dataset(name="fashion_mnist", train=_take(test, np.arange(0)), test=test, classes=10)
 
 
+def fashion_pictures(directory: str | Path | None = None, *, download: bool = True) -> Dataset:
+    """The pictures of :func:`fashion_mnist`, a fifth of them to test on, at random."""
+    known = fashion_mnist(directory, download=download).test
+    tested, trained = np.split(shuffled(len(known.y), _SPLIT_SEED), [len(known.y) // 5])
+    return Dataset(
+        name="fashion-mnist",
+        train=_take(known, trained),
+        test=_take(known, tested),
+        classes=10,
+    )
+
+
 def _images(images: NDArray[Any], labels: NDArray[Any]) -> Split:
     pixels = images.reshape(len(images), -1).astype(np.float32) / np.float32(255)
     return Split(pixels, labels.astype(np.int32))

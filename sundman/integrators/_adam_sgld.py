@@ -61,7 +61,7 @@ class AdamSgld(Integrator):
     beta2: Number = 0.999
     eps: Number = 1e-8
     scale: Number = 1.0
-    noise: str | Noise = static("gaussian")
+    noise: str | Noise = static(default="gaussian")
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -74,12 +74,12 @@ class Contour(Integrator):
     _: KW_ONLY
     low: Number
     high: Number
-    bins: int = static(50)
+    bins: int = static(default=50)
     flatness: Number = 0.75
     gain: Number = 0.1
     gain_offset: Number = 100.0
     gain_power: Number = 1.0
-    learn: int | None = static(None)
+    learn: int | None = static(default=None)
     least: Number = 1e-6
 
     def __post_init__(self) -> None:

@@ -40,7 +40,7 @@ class EulerMaruyama(Integrator):
     takes_split_gradients = True
 
     _: KW_ONLY
-    noise: str | Noise = static("gaussian")
+    noise: str | Noise = static(default="gaussian")
 
     def __post_init__(self) -> None:
         super().__post_init__()

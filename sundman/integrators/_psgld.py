@@ -88,8 +88,8 @@ class Psgld(Integrator):
     eps: Number = 1e-5
     scale: Number = 1.0
     curvature: Curvature | None = None
-    divergence: str = static("step")
-    noise: str | Noise = static("gaussian")
+    divergence: str = static(default="step")
+    noise: str | Noise = static(default="gaussian")
 
     def __post_init__(self) -> None:
         super().__post_init__()

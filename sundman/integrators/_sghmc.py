@@ -50,7 +50,7 @@ class Sghmc(Integrator):
     _: KW_ONLY
     gamma: Number = 1.0
     sigma: Number = 0.0
-    noise: str | Noise = static("gaussian")
+    noise: str | Noise = static(default="gaussian")
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -78,7 +78,7 @@ class Sgnht(Integrator):
     _: KW_ONLY
     gamma: Number = 1.0
     mass: Number = 1.0
-    per_coordinate: bool = static(False)
+    per_coordinate: bool = static(default=False)
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -56,8 +56,8 @@ class Sgrhmc(Integrator):
     _: KW_ONLY
     metric: Metric
     gamma: Number = 1.0
-    divergence: bool = static(True)
-    noise: str | Noise = static("gaussian")
+    divergence: bool = static(default=True)
+    noise: str | Noise = static(default="gaussian")
 
     def __post_init__(self) -> None:
         super().__post_init__()

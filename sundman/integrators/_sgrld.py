@@ -40,8 +40,8 @@ class Sgrld(Integrator):
 
     _: KW_ONLY
     metric: Metric
-    divergence: bool = static(True)
-    noise: str | Noise = static("gaussian")
+    divergence: bool = static(default=True)
+    noise: str | Noise = static(default="gaussian")
 
     def __post_init__(self) -> None:
         super().__post_init__()

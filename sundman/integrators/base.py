@@ -50,7 +50,7 @@ class Integrator(Value):
     takes_split_gradients: ClassVar[bool] = False
 
     temperature: Number | None = None
-    cold: bool = static(False, init=False)
+    cold: bool = static(default=False, init=False)
 
     def __post_init__(self) -> None:
         if self.temperature is not None:

@@ -30,7 +30,7 @@ class Dense(Metric):
     """
 
     function: Callable[[Array], Array]
-    name: str = static("dense", kw_only=True)  # type: ignore[misc]
+    name: str = static(default="dense", kw_only=True)  # type: ignore[misc]
 
     def __post_init__(self) -> None:
         self.set(function=as_value(function=self.function))

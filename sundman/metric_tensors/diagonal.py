@@ -33,8 +33,8 @@ class DiagonalMetric(Metric):
       probes: how many, with ``slope="probed"``.
     """
 
-    slope: str | Field = static("exact", kw_only=True)
-    probes: int = static(1, kw_only=True)
+    slope: str | Field = static(default="exact", kw_only=True)
+    probes: int = static(default=1, kw_only=True)
     is_diagonal = True
 
     def __post_init__(self) -> None:
@@ -106,7 +106,7 @@ class Diagonal(DiagonalMetric):
     """
 
     function: Field
-    name: str = static("diagonal", kw_only=True)  # type: ignore[misc]
+    name: str = static(default="diagonal", kw_only=True)  # type: ignore[misc]
 
     def __post_init__(self) -> None:
         self.set(function=as_value(function=self.function))

@@ -68,7 +68,7 @@ class PosteriorFisher(DiagonalMetric):
 
     posterior: Posterior
     prior_precision: Number = field(kw_only=True)
-    rows: int | None = static(None, kw_only=True)
+    rows: int | None = static(default=None, kw_only=True)
 
     def __post_init__(self) -> None:
         if self.posterior.host is not None:
@@ -88,7 +88,7 @@ class PosteriorFisher(DiagonalMetric):
 
         def log_likelihood(position: PyTree, row: Any) -> Array:
             x, y = jax.tree.map(lambda leaf: leaf[None], row)
-            return posterior.pointwise(position, x, y)[0]
+            return posterior.log_likelihood_of_rows(position, x, y)[0]
 
         scale = posterior.size / used
         return _information(log_likelihood, position, rows, scale, self.prior_precision)

@@ -1,5 +1,7 @@
 """Priors for the parameters of a model, assigned by parameter path."""
 
+from functools import partial
+
 from sundman.priors.assign import PriorLike, Rules, as_rules, assign, is_bias, is_weight, paths
 from sundman.priors.base import Prior
 from sundman.priors.elementwise import (
@@ -9,7 +11,8 @@ from sundman.priors.elementwise import (
     scale_mixture,
     student_t,
 )
-from sundman.priors.horseshoe import horseshoe
+from sundman.priors.horseshoe import FORMS, horseshoe
+from sundman.priors.registry import named, names, register
 
 __all__ = [
     "Prior",
@@ -23,7 +26,18 @@ __all__ = [
     "is_bias",
     "is_weight",
     "laplace",
+    "named",
+    "names",
     "paths",
+    "register",
     "scale_mixture",
     "student_t",
 ]
+
+register("gaussian", gaussian)
+register("horseshoe", horseshoe)
+for _form in FORMS[1:]:
+    register(f"horseshoe-{_form}", partial(horseshoe, form=_form))
+register("laplace", laplace)
+register("student-t", student_t)
+register("cauchy", cauchy_proxy)

@@ -54,7 +54,7 @@ class Rules(Value):
         return f"{{{', '.join(f'{pattern}: {prior!r}' for pattern, prior in rules)}}}"
 
 
-PriorLike = Prior | Rules | Mapping[Pattern, Prior]
+PriorLike = Prior | Rules | Mapping[Any, Prior]
 
 
 def is_weight(path: str, array: Array) -> bool:

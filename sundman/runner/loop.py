@@ -48,11 +48,11 @@ class Plan(Value):
     gradient: GradientEstimator
     sampler: Sampler
     collect: Callable[[PyTree], PyTree] = static()
-    weighting: str = static("leaving")
-    stats: tuple[str, ...] = static(STATS)
-    online: Callable[[PyTree], PyTree] | None = static(None)
-    native: bool = static(False)
-    stacked: bool = static(False)
+    weighting: str = static(default="leaving")
+    stats: tuple[str, ...] = static(default=STATS)
+    online: Callable[[PyTree], PyTree] | None = static(default=None)
+    native: bool = static(default=False)
+    stacked: bool = static(default=False)
 
 
 class Chain(NamedTuple):

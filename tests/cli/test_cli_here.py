@@ -84,7 +84,7 @@ def test_own_names_are_classes(tmp_path):
     assert plan.sampler.settings["omega"] == pytest.approx(48.0**2)
 
 
-@pytest.mark.parametrize("name", samplers.FOR_NETWORKS)
+@pytest.mark.parametrize("name", samplers.names(for_networks=True))
 @pytest.mark.parametrize("task", ["classification", "regression"])
 def test_every_sampler_has_settings_for_networks(tmp_path, name, task):
     np.save(tmp_path / "x.npy", np.arange(60.0).reshape(30, 2))
@@ -92,7 +92,7 @@ def test_every_sampler_has_settings_for_networks(tmp_path, name, task):
     files = {"x": tmp_path / "x.npy", "y": tmp_path / "y.npy"}
     plan = bnn_plan.plan({}, {**files, "task": task, "sampler": name}, {})
     assert plan.name == name
-    step = plan.sampler.settings["dtau" if samplers.adaptive(name) else "h"]
+    step = plan.sampler.settings["dtau" if samplers.recipe(name).adaptive else "h"]
     assert 0 < step < 0.1
 
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sundman.clocks.psi import FORMS, power, psi, stretch
+from sundman.clocks._psi import FORMS, power, psi, stretch
 
 bounds = st.tuples(st.floats(1e-3, 0.99), st.floats(1.01, 1e3))
 exponents = st.sampled_from([0.125, 0.25, 0.5, 1.0, 2.0, 0.3, 1.7])

@@ -101,7 +101,7 @@ def test_cold_sgrld_is_natural_gradient_descent():
     matrix = jnp.array([[2.0, 0.5], [0.5, 1.0]])
     metric = metric_tensors.dense(lambda x: matrix * (1.0 + x[0] ** 2))
     x = jnp.array([1.0, -0.5])
-    integrator = integrators.sgrld(metric, 0.0)
+    integrator = integrators.sgrld(0.0, metric=metric)
     updates, _ = integrator.move(STREAM, x, integrator.init(x), x, 0.1)
     np.testing.assert_allclose(updates, -0.1 * jnp.linalg.solve(2 * matrix, x), rtol=1e-5)
 
@@ -126,10 +126,10 @@ def test_blockwise_steps():
     def potential(tree):
         return sum(jnp.sum(leaf**2) for leaf in jax.tree.leaves(tree))
 
-    for integrator in (integrators.psgld(), integrators.sgrld(ONES)):
+    for integrator in (integrators.psgld(), integrators.sgrld(metric=ONES)):
         path = run(sundman.compose(integrator, clock), PARAMS, potential, 3)
         assert all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(path))
-    coupled = integrators.sgrld(metric_tensors.monge(potential))
+    coupled = integrators.sgrld(metric=metric_tensors.monge(potential))
     with pytest.raises(ValueError, match=r"monge couples"):
         run(sundman.compose(coupled, clock), PARAMS, potential, 3)
 
@@ -141,8 +141,8 @@ def test_precisions(dtype, x64):
     for integrator in (
         integrators.psgld(curvature=curvature.exact(quartic)),
         integrators.adam_sgld(),
-        integrators.sgrld(dense),
-        integrators.sgrhmc(dense),
+        integrators.sgrld(metric=dense),
+        integrators.sgrhmc(metric=dense),
     ):
         state = integrator.init(x)
         updates, after = jax.jit(integrator.move)(STREAM, x, state, x, 0.01)
@@ -164,10 +164,10 @@ def test_another_temperature_keeps_every_setting():
     for integrator in (
         integrators.psgld(decay=0.5, eps=0.1, scale=3.0, curvature=curvature.exact(quartic)),
         integrators.adam_sgld(beta1=0.5, beta2=0.7, eps=0.1, scale=3.0, noise="two_point"),
-        integrators.sgrld(ONES, divergence=False, noise="three_point"),
-        integrators.sgrhmc(ONES, gamma=3.0, divergence=False),
+        integrators.sgrld(metric=ONES, divergence=False, noise="three_point"),
+        integrators.sgrhmc(metric=ONES, gamma=3.0, divergence=False),
     ):
-        assert integrator.at(0.2).settings == {**integrator.settings, "temperature": 0.2}
+        assert integrator.with_temperature(0.2).settings == {**integrator.settings, "temperature": 0.2}
 
 
 def test_a_metric_that_turns_negative_is_recorded_as_a_divergence():

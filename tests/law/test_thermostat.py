@@ -97,6 +97,6 @@ def test_state_settings_and_bad_mass() -> None:
         "a": ((2, 3), "float32"),
         "b": ((), "float32"),
     }
-    assert integrator.at(0.2).settings == {**integrator.settings, "temperature": 0.2}
+    assert integrator.with_temperature(0.2).settings == {**integrator.settings, "temperature": 0.2}
     with pytest.raises(ValueError, match=r"mass=0\.0"):
         integrators.sgnht(mass=0.0, per_coordinate=True)

@@ -63,18 +63,18 @@ def total_variance(name: str, distance: float, steps: int = 2000) -> float:
     gradient, mode = estimator(name), problem().mode
     sd = distance * np.array(REFERENCE["sd"], np.float32)
 
-    def one(step, data, memory):
+    def one(step, gradient, memory):
         direction = jax.random.normal(jax.random.key(step // 100), (11,)) * sd
         at = {"w": mode["w"] + direction[:10], "b": mode["b"] + direction[10]}
         if isinstance(gradient, RemembersGradients):
-            return gradient.recall(Stream(jnp.zeros(2, jnp.uint32), step), at, data, memory)[1]
-        return gradient(Stream(jnp.zeros(2, jnp.uint32), step), at, data)[1]
+            return gradient.recall(Stream(jnp.zeros(2, jnp.uint32), step), at, memory)[1]
+        return gradient(Stream(jnp.zeros(2, jnp.uint32), step), at)[1]
 
     memory = ()
     if isinstance(gradient, RemembersGradients):
-        memory = jax.jit(gradient.begin)(mode, gradient.data)
+        memory = jax.jit(lambda gradient: gradient.begin(mode))(gradient)
     found = jax.jit(jax.vmap(one, (0, None, None)))(
-        jnp.arange(steps, dtype=jnp.uint32), gradient.data, memory
+        jnp.arange(steps, dtype=jnp.uint32), gradient, memory
     )
     return float(flat(found).reshape(-1, 100, 11).var(axis=1, ddof=1).sum(axis=-1).mean())
 

@@ -120,7 +120,7 @@ def test_an_estimator_that_remembers_is_refused():
 
 def test_the_optax_way_needs_copies_and_values():
     with pytest.raises(ValueError, match=r"3 copies along a leading axis: .* \(2,\)"):
-        SAMPLER.init(jnp.ones(2))
+        SAMPLER.init(jnp.ones(2), jax.random.key(0))
     x = jnp.ones((3, 2))
     state = SAMPLER.init(x, jax.random.key(1))
     with pytest.raises(TypeError, match="replica_exchange needs the potential, too"):

@@ -233,7 +233,7 @@ def test_bad_settings_are_named(changes, error, message):
 
 
 def test_the_same_stages_at_another_temperature():
-    sampler = SAMPLER.at(0.3)
+    sampler = SAMPLER.with_temperature(0.3)
     assert sampler.temperature == 0.3
     assert sampler.settings["explore"] == 4
     assert sampler.settings["moves_by"] == "euler_maruyama"

@@ -1,0 +1,68 @@
+"""The tables of README and docs are those that the facts of the recipes make."""
+
+from pathlib import Path
+
+import pytest
+
+from sundman.recipes import RECIPES, tables
+
+ROOT = Path(__file__).parents[1]
+
+
+def test_the_pages_are_up_to_date():
+    behind = [path.name for path in tables.outdated()]
+    assert behind == [], "run: python -m sundman.recipes.tables"
+
+
+def test_every_recipe_is_in_every_table():
+    for each in RECIPES.values():
+        assert f"`{each.name}`" in tables.short()
+        assert f"| `{each.name}` | {each.label} |" in tables.full()
+        assert each.option in tables.in_words().replace(";", ",").replace(": ", ", ").split(", ")
+        assert (f" {each.option}" in tables.in_words(for_networks=True)) or not each.for_networks
+
+
+def test_rows_of_a_table_have_its_columns():
+    for text in (tables.short(), tables.full()):
+        assert len({line.count("|") for line in text.splitlines()}) == 1
+
+
+def test_the_facts_are_those_of_the_samplers():
+    (row,) = (line for line in tables.full().splitlines() if line.startswith("| `sa_lm`"))
+    assert row.startswith("| `sa_lm` | SA-LM | Leimkuhler-Matthews | Sundman | 2 | no | Rajpal,")
+    (row,) = (line for line in tables.full().splitlines() if line.startswith("| `adam_sgld`"))
+    assert "| constant | biased | no | Kingma, Ba (2015); Kim, Song, Liang (2022) |" in row
+
+
+def test_regions_are_made_anew_and_the_rest_is_kept():
+    page = "before\n<!-- samplers:begin -->\nold\n<!-- samplers:end -->\nafter\n"
+    filled = tables.filled(page)
+    assert filled.startswith("before\n<!-- samplers:begin -->\n\n| fixed step |")
+    assert filled.endswith("|\n\n<!-- samplers:end -->\nafter\n")
+    assert tables.filled(filled) == filled
+    with pytest.raises(ValueError, match="no region 'other'"):
+        tables.filled("<!-- other:begin -->\n<!-- other:end -->")
+
+
+def test_the_command_writes_or_checks(tmp_path, monkeypatch, capsys):
+    for name in tables._PAGES:
+        page = tmp_path / name
+        page.parent.mkdir(exist_ok=True)
+        page.write_text((ROOT / name).read_text())
+    (tmp_path / "README.md").write_text("<!-- samplers:begin -->\n<!-- samplers:end -->\n")
+    monkeypatch.setattr(tables, "_ROOT", tmp_path)
+    assert tables.main(["--check"]) == 1
+    assert tables.main([]) == 0
+    assert capsys.readouterr().out == "README.md\nREADME.md\n"
+    assert "`sgld`" in (tmp_path / "README.md").read_text()
+    assert tables.main(["--check"]) == 0
+
+
+@pytest.mark.parametrize("name", ["toy", "bnn"])
+def test_the_help_has_no_blanks_left(capsys, name):
+    from sundman.cli.main import run
+
+    assert run([name, "--help"]) == 0
+    out = capsys.readouterr().out
+    assert "{" not in out
+    assert "sa-sgld" in out
