@@ -113,7 +113,7 @@ class Value:
         for name, check in checks.items():
             value = getattr(self, name)
             check(**{name: value})
-            if not _is_traced(value) and not isinstance(value, float):
+            if not _is_traced(value) and type(value) is not float:
                 self.set(**{name: float(value)})
 
     def set(self, **fields: Any) -> None:

@@ -116,7 +116,9 @@ SAMPLERS: dict[str, Row] = {
         biased=True,
     ),
     "sgrld": Row(lambda h, T, g: sundman.sgrld(h, T, metric=METRIC)),
-    "sa_sgrld": Row(lambda h, T, g: _adaptive(sundman.integrators.sgrld(T, metric=METRIC), h, g), True),
+    "sa_sgrld": Row(
+        lambda h, T, g: _adaptive(sundman.integrators.sgrld(T, metric=METRIC), h, g), True
+    ),
     "sgrhmc": Row(lambda h, T, g: sundman.sgrhmc(h, T, metric=METRIC, gamma=2.0), kinetic=True),
     "cyclical_sgld": Row(
         lambda h, T, g: sundman.cyclical_sgld(temperature=T, **_in_cycles(h)), unfair=ONLY_GAUSSIAN

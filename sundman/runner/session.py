@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 import warnings
 from collections.abc import Mapping, Sequence
@@ -97,7 +98,9 @@ def _check_start(lost: Sequence[Loss], work: Work, parts: Parts) -> None:
     chain = jax.tree.map(lambda leaf: leaf[begun[0]], last_chain(work))  # put back where it began
     stream = Stream(chain.state.key, chain.state.clock.step)
     value, grads = parts.plan.gradient(stream, chain.position, parts.example)
-    U, norm = np.ravel(value)[0], optax.tree.norm(grads)
+    U, norm = float(np.ravel(value)[0]), float(optax.tree.norm(grads))
+    if math.isfinite(U) and math.isfinite(norm):
+        return  # lost later: draws a time apart do not tell the step
     raise ValueError(
         f"U and its gradient must be finite where a chain begins: at the first position of chain "
         f"{begun[0]} U = {U:.6g} and |grad U| = {norm:.6g}; give another init"

@@ -17,7 +17,7 @@ SMALL = ["--steps", "200", "--burn-in", "100", "--chains", "2", "--thin", "5"]
 
 @pytest.mark.parametrize("target", sundman.targets.names())
 def test_every_sampler_has_settings_for_every_target(target):
-    for name in samplers.RECIPES:
+    for name in samplers.names():
         plan = toy_run.plan({}, {"target": target, "sampler": name}, {})
         assert plan.samplers[name].temperature == plan.target.temperature
 
@@ -80,8 +80,9 @@ def test_own_names_are_classes(tmp_path):
     assert plan.data.train.x.mean(axis=0) == pytest.approx(0.0, abs=1e-5)
     assert plan.data.train.x.std(axis=0) == pytest.approx(1.0, abs=1e-5)
     assert plan.sizes == [3, 50, 50, 2]
-    assert plan.sampler.settings["dtau"] == pytest.approx(0.1 / 48)
-    assert plan.sampler.settings["omega"] == pytest.approx(48.0**2)
+    in_time = plan.sampler.in_time(plan.posterior.size)
+    assert in_time.settings["dtau"] == pytest.approx(0.1 / 48)
+    assert in_time.settings["omega"] == pytest.approx(48.0**2)
 
 
 @pytest.mark.parametrize("name", samplers.names(for_networks=True))
@@ -92,7 +93,9 @@ def test_every_sampler_has_settings_for_networks(tmp_path, name, task):
     files = {"x": tmp_path / "x.npy", "y": tmp_path / "y.npy"}
     plan = bnn_plan.plan({}, {**files, "task": task, "sampler": name}, {})
     assert plan.name == name
-    step = plan.sampler.settings["dtau" if samplers.recipe(name).adaptive else "h"]
+    step = plan.sampler.in_time(plan.posterior.size).settings[
+        "dtau" if samplers.recipe(name).adaptive else "h"
+    ]
     assert 0 < step < 0.1
 
 

@@ -152,7 +152,7 @@ def test_bad_arguments():
 @cache
 def epoch_order():
     """The rows that an in-memory run of one chain takes in its first 13 steps."""
-    chain = start_chains(jnp.asarray(FIRST)[None], SGLD, jax.random.key(3), 1)
+    chain = start_chains(jnp.asarray(FIRST)[None], SGLD, jax.random.key(3), stacked=False)
     choose = jax.jit(jax.vmap(lambda n: epoch_rows(Stream(chain.state.key[0], n), N, BATCH)))
     rows, mask = choose(jnp.arange(13, dtype=jnp.uint32))
     return [np.asarray(row)[np.asarray(real)] for row, real in zip(rows, mask, strict=True)]

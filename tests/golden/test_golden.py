@@ -6,8 +6,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from golden.trajectories import FILE, cases, posterior, run
 
+from golden.trajectories import FILE, cases, posterior, run
 from sundman import native
 
 STORED = np.load(FILE)

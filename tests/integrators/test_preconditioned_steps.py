@@ -167,7 +167,10 @@ def test_another_temperature_keeps_every_setting():
         integrators.sgrld(metric=ONES, divergence=False, noise="three_point"),
         integrators.sgrhmc(metric=ONES, gamma=3.0, divergence=False),
     ):
-        assert integrator.with_temperature(0.2).settings == {**integrator.settings, "temperature": 0.2}
+        assert integrator.with_temperature(0.2).settings == {
+            **integrator.settings,
+            "temperature": 0.2,
+        }
 
 
 def test_a_metric_that_turns_negative_is_recorded_as_a_divergence():

@@ -132,13 +132,11 @@ def test_lost_in_the_burn_in():
     np.testing.assert_array_equal(draws.values[[0, 2]], others.values[[0, 2]])
 
 
-def test_lost_at_the_first_draw():
+@pytest.mark.parametrize("burn_in", [0, 7])
+def test_a_start_that_is_not_finite_is_refused(burn_in):
     start = starts(40).at[BAD, 2].set(10.0)
-    draws = lose("potential", init=start)
-    assert draws.diverged.tolist() == [-1, 0, -1]
-    assert draws.settings["diverged_step"] == [-1, 0, -1]
-    assert (draws.weight[BAD] == 0).all()
-    np.testing.assert_array_equal(draws.last[BAD], start[BAD])
+    with pytest.raises(ValueError, match=r"first position of chain 1 U = inf .* another init"):
+        run("potential", init=start, burn_in=burn_in)
 
 
 def test_lost_with_collect_and_online():

@@ -1,7 +1,5 @@
 """Samplers of several copies: what is collected, randomness, resuming, divergence, errors."""
 
-from dataclasses import dataclass
-
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -63,10 +61,10 @@ def test_each_copy_has_noise_and_rows_of_its_own():
     stream = Stream(jnp.array([3, 4], jnp.uint32), jnp.uint32(0))
     same = jnp.zeros((3, 2))
     for estimator in (gradients.minibatch(model, 5), gradients.noisy(bowl, 1.0)):
-        value, grads = replicated(estimator, 3)(stream, same, estimator.data)
+        value, grads = replicated(estimator, 3)(stream, same)
         assert value.shape == (3,)
         assert len(np.unique(np.asarray(grads)[:, 0])) == 3
-    value, grads = replicated(gradients.exact(bowl), 3)(stream, same + 1.0, None)
+    value, grads = replicated(gradients.exact(bowl), 3)(stream, same + 1.0)
     np.testing.assert_array_equal(value, [1.0, 1.0, 1.0])
     draws = sundman.sample(
         model,
@@ -97,19 +95,13 @@ def test_a_hot_copy_that_is_lost_loses_the_chain():
     assert np.isfinite(draws.last).all()
 
 
-@dataclass(frozen=True)
-class Remembering:
+class Remembering(gradients.RemembersGradients):
     """An estimator with a memory: one position's."""
 
-    data = None
-
-    def __call__(self, stream, position, data):
-        return bowl(position), position
-
-    def begin(self, position, data):
+    def begin(self, position):
         return position
 
-    def recall(self, stream, position, data, memory):
+    def recall(self, stream, position, memory, batch=None):
         return bowl(position), position, memory
 
 

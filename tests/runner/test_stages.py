@@ -63,7 +63,9 @@ def test_draws_are_the_positions_of_those_steps(burn_in):
     position, path, dts = jnp.ones(2), [], []
     key = jax.random.key(7)
     sampler = SAMPLER
-    state = jax.tree.map(lambda x: x[0], start_chains(position[None], sampler, key, 1)).state
+    state = jax.tree.map(
+        lambda x: x[0], start_chains(position[None], sampler, key, stacked=False)
+    ).state
     update = jax.jit(lambda x, state: sampler.update(jax.grad(bowl)(x), state, x))
     for _ in range(80):
         path.append(np.asarray(position))

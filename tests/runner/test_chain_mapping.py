@@ -8,7 +8,7 @@ import pytest
 import sundman
 from sundman import models, native, priors
 from sundman.gradients import minibatch
-from sundman.runner import loop, start, turns
+from sundman.runner import chain_mapping, loop, start
 
 ROWS, KEY = 200, jax.random.key(3)
 _generator = np.random.default_rng(0)
@@ -25,7 +25,8 @@ def turn_about(monkeypatch):
     """Sets whether chains take turns, and forgets what was compiled for the other way."""
 
     def choose(turn: bool) -> None:
-        monkeypatch.setattr(turns, "_LARGE", 0 if turn else 10**12)
+        monkeypatch.setattr(chain_mapping, "_LARGE", 0 if turn else 10**12)
+        monkeypatch.setattr(chain_mapping, "_FEW", 0)
         jax.clear_caches()
 
     yield choose
@@ -66,17 +67,9 @@ def _network_block(width: int, horseshoe: bool, kernels: bool):
     gradient = minibatch(posterior, 100)
     plan = loop.Plan(gradient, sampler, lambda position: jnp.float32(0.0), native=kernels)
     positions = jax.tree.map(lambda leaf: leaf[None], posterior.position(init))
-    chain = start.start_chains(positions, sampler, KEY, 1)
+    chain = start.start_chains(positions, sampler, KEY, stacked=False)
     lowered = loop.block.lower(
-        chain,
-        None,
-        jnp.full(1, jnp.inf),
-        jnp.uint32(2),
-        gradient.data,
-        None,
-        plan=plan,
-        capacity=2,
-        thin=10,
+        plan, chain, None, jnp.full(1, jnp.inf), jnp.uint32(2), capacity=2, thin=10
     )
     size = sum(leaf.nbytes for leaf in jax.tree.leaves(init))
     activations = 4 * 100 * (784 + 2 * 6 * width)  # of a batch, forwards and backwards
