@@ -23,20 +23,23 @@ def known(value: Any) -> bool:
     return not isinstance(value, Tracer)
 
 
+def _is_several(value: Any) -> bool:
+    return isinstance(value, (np.ndarray, jax.Array, list, tuple)) and np.ndim(value) > 0
+
+
 def _number(name: str, value: Any) -> None:
-    if np.ndim(value) > 0 if isinstance(value, (np.ndarray, jax.Array, list, tuple)) else False:
+    if _is_several(value):
         raise TypeError(
             f"{name} must be one number, got an array of shape {np.shape(value)}; for a setting of "
             "its own in each chain map the sampler: jax.vmap(sundman.sgld)(steps)"
         )
-    if isinstance(value, (bool, np.bool_, str, bytes)) or value is None:
+    if value is None or isinstance(value, (bool, np.bool_, str, bytes)):
         raise TypeError(f"{name} must be a number, got {name}={value!r}")
-    if callable(value) and not hasattr(value, "__float__"):
-        raise TypeError(f"{name} must be a number, got the function {_name(value)}")
     try:
         finite = math.isfinite(float(value))
     except (TypeError, ValueError):
-        raise TypeError(f"{name} must be a number, got {value!r}") from None
+        given = f"the function {_name(value)}" if callable(value) else repr(value)
+        raise TypeError(f"{name} must be a number, got {given}") from None
     if not finite:
         raise ValueError(f"{name} must be finite, got {name}={value!r}")
 

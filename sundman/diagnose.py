@@ -68,7 +68,8 @@ def _run(draws: Draws) -> Iterator[Row]:
     if len(lost) == 0:
         yield Row("diverged chains", 0, None, "good")
         return
-    first = lost[np.argmin(draws.diverged[lost])]
+    when = np.asarray(settings.get("diverged_step", draws.diverged))[lost]
+    first = lost[np.argmin(when)]
     draw = int(draws.diverged[first])
     note = f"chain {first} first, by draw {draw}"
     step = settings["diverged_step"][first] if "diverged_step" in settings else -1

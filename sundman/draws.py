@@ -121,9 +121,7 @@ class Draws:
         if index >= self.chains:
             raise IndexError(f"there are {self.chains} chains, 0 to {self.chains - 1}; got {index}")
         one = slice(index, index + 1)
-        settings = {**self.settings_of(index), "chains": 1}
-        if "diverged_step" in settings:
-            settings["diverged_step"] = settings["diverged_step"][one]
+        settings = self.settings_of(index)
         return Draws(
             values=jax.tree.map(lambda leaf: leaf[one], self.values),
             weight=self.weight[one],
@@ -201,6 +199,10 @@ class Draws:
 def settings_of_chain(settings: Mapping[str, Any], chain: int) -> dict[str, Any]:
     """Those settings of a run that hold for one chain."""
     own = {name: settings[name][chain] for name in settings.get("per_chain", ())}
+    if "chains" in settings:
+        own["chains"] = 1
+    if "diverged_step" in settings:
+        own["diverged_step"] = settings["diverged_step"][chain : chain + 1]
     return {**{name: value for name, value in settings.items() if name != "per_chain"}, **own}
 
 

@@ -65,7 +65,9 @@ class Sampler(optax.GradientTransformationExtraArgs):
     ) -> Sampler:
         """Pair ``init`` and ``update`` as optax does, and keep what they are made of."""
         parts = (integrator, clock, key, rows)
-        self = super().__new__(cls, partial(_init, *parts), partial(_update, *parts))
+        init: Any = partial(_init, *parts)
+        update: Any = partial(_update, *parts)
+        self = super().__new__(cls, init, update)
         self.integrator, self.clock, self.key, self.rows = parts
         return self
 
@@ -89,7 +91,7 @@ class Sampler(optax.GradientTransformationExtraArgs):
     def __repr__(self) -> str:
         """How to make it."""
         text = f"sundman.compose({self.integrator!r}, {self.clock!r})"
-        text += "" if self.rows is None else f".on_mean_loss({self.rows!r})"
+        text += "" if self.rows is None else f".on_mean_loss({self.rows})"
         return text if self.key is None else f"{text}.with_key(...)"
 
     @property
@@ -161,7 +163,7 @@ class Sampler(optax.GradientTransformationExtraArgs):
           size: N, how many rows there are in all.
         """
         check.count("size", size, least=1)
-        return Sampler(self.integrator, self.in_time(size).clock, self.key, float(size))
+        return Sampler(self.integrator, self.in_time(size).clock, self.key, int(size))
 
     def step(
         self, grads: PyTree, state: SamplerState, params: PyTree, value: Array | None = None
@@ -326,10 +328,10 @@ def _called(given: Callable[..., Any]) -> str:
 
 def check_stacked(sampler: Sampler) -> None:
     """Raise if the settings of a chain are not what they may be: they were traced when made."""
-    rows = jax.tree.map(np.asarray, (sampler.integrator, sampler.clock))
+    columns = jax.tree.map(np.asarray, (sampler.integrator, sampler.clock))
     for chain in range(sampler.stacked or 0):
         try:
-            for value in jax.tree.map(lambda leaf, i=chain: leaf[i], rows):
-                value.replace()
+            for value in jax.tree.map(lambda leaf, i=chain: leaf[i].tolist(), columns):
+                value.replace()  # makes it again, with its checks
         except (TypeError, ValueError) as error:
             raise type(error)(f"chain {chain} of the stacked sampler: {error}") from None

@@ -21,9 +21,9 @@ from __future__ import annotations
 import dataclasses
 import difflib
 import functools
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from dataclasses import MISSING, field
-from typing import Any, ClassVar, Self, dataclass_transform
+from typing import Any, ClassVar, Literal, Self, dataclass_transform
 
 import jax
 import numpy as np
@@ -43,12 +43,12 @@ def array(*, default: Any = MISSING, kw_only: Any = MISSING) -> Any:
     return field(default=default, kw_only=kw_only, metadata={"array": True})
 
 
-def derived() -> Any:
+def derived(*, init: Literal[False] = False) -> Any:
     """A number that ``__post_init__`` works out of the others, in double precision where it can.
 
     Change a value by ``replace``, which works it out again.
     """
-    return field(default=None, init=False)
+    return field(default=None, init=init)
 
 
 def _is_traced(value: Any) -> bool:
@@ -84,7 +84,7 @@ class Value:
             keys = map(jax.tree_util.GetAttrKey, cls._leaves)
             return tuple(zip(keys, children, strict=True)), choices
 
-        def unflatten(choices: tuple[Hashable, ...], children: tuple[Any, ...]) -> Value:
+        def unflatten(choices: tuple[Hashable, ...], children: Iterable[Any]) -> Value:
             value = object.__new__(cls)
             value.__dict__.update(zip(cls._leaves, children, strict=True))
             value.__dict__.update(zip(cls._choices, choices, strict=True))
@@ -184,7 +184,7 @@ def _constructor(cls: type) -> str:
 def _arguments(value: Value) -> Iterator[str]:
     fields = dataclasses.fields(value)  # type: ignore[arg-type]
     by_name = False
-    for each in sorted(fields, key=lambda field: field.kw_only):
+    for each in sorted(fields, key=lambda field: bool(field.kw_only)):
         given = getattr(value, each.name)
         if not each.init or (each.default is not MISSING and _is_default(given, each.default)):
             by_name = True  # those after one that is left out

@@ -11,6 +11,7 @@ from jax import Array
 
 from sundman import check
 from sundman.clocks.base import Clock, ClockState, PyTree, Stages, Step, advance, step_size
+from sundman.functions import as_value
 from sundman.units import LearningRate
 from sundman.value import Number, static
 
@@ -88,7 +89,7 @@ class Schedule(_Scheduled):
 
     label = "schedule"
 
-    step_size: Callable[[Any], Any] = static()
+    step_size: Callable[[Any], Any]
 
     def __post_init__(self) -> None:
         if not callable(self.step_size):
@@ -97,6 +98,7 @@ class Schedule(_Scheduled):
                 f"{self.step_size!r}; for a fixed step use clocks.constant({self.step_size!r})"
             )
         check.not_negative(**{"step_size(0)": self.step_size(0)})
+        self.set(step_size=as_value(step_size=self.step_size))
 
     def at(self, step: Array) -> Any:
         """step_size(n)."""

@@ -16,7 +16,7 @@ from jax import Array
 
 from sundman import check
 from sundman.clocks.base import Clock, ClockState, PyTree, Stages, advance
-from sundman.value import static
+from sundman.functions import as_value
 
 
 class Times(Clock):
@@ -30,7 +30,7 @@ class Times(Clock):
     """
 
     clock: Clock
-    schedule: Callable[[Any], Any] = static()
+    schedule: Callable[[Any], Any]
 
     def __post_init__(self) -> None:
         if not isinstance(self.clock, Clock):
@@ -44,6 +44,7 @@ class Times(Clock):
                 f"{self.schedule!r}"
             )
         check.not_negative(**{"schedule(0)": self.schedule(0)})
+        self.set(schedule=as_value(schedule=self.schedule))
 
     @property
     def label(self) -> str:  # type: ignore[override]
@@ -78,7 +79,7 @@ class Times(Clock):
     @property
     def settings(self) -> dict[str, Any]:
         """Those of the clock, and the schedule."""
-        name = getattr(self.schedule, "__qualname__", type(self.schedule).__name__)
+        name = repr(self.schedule)
         before = self.clock.settings.get("times")
         return {**self.clock.settings, "times": name if before is None else f"{before}, {name}"}
 

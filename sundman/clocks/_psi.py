@@ -45,7 +45,7 @@ def power(x: Array, exponent: Any) -> Array:
     return jnp.power(x, exponent)
 
 
-def stretch(form: str, m: Any, M: Any) -> Any:
+def stretch_of(form: str, m: Any, M: Any) -> Any:
     """The constant k of a named form."""
     if form == "paper":
         return 1.0
@@ -67,7 +67,7 @@ def psi(zeta: Array, *, m: Any, M: Any, r: Any, form: str = "code") -> Array:
       psi of every zeta.
     """
     m = check_psi(form, m=m, M=M, r=r)
-    return m + (M - m) / (1.0 + stretch(form, m, M) * power(jnp.asarray(zeta), r))
+    return m + (M - m) / (1.0 + stretch_of(form, m, M) * power(jnp.asarray(zeta), r))
 
 
 def check_psi(form: str | Callable[[Array], Array], *, m: Any, M: Any, r: Any) -> Any:

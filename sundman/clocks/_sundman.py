@@ -21,14 +21,14 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import KW_ONLY
-from typing import Any, TypedDict
+from typing import Any, TypedDict, cast
 
 import jax
 import jax.numpy as jnp
 from jax import Array
 
 from sundman import check
-from sundman.clocks._psi import check_psi, power, stretch
+from sundman.clocks._psi import check_psi, power, stretch_of
 from sundman.clocks.base import (
     Clock,
     ClockState,
@@ -113,9 +113,11 @@ class Sundman(Clock):
     monitor: Any = None
     a: Number | None = None
     forget: Any = derived()
-    stationary: Any = derived()
+    gain: Any = derived()
+    floor: Any = derived()
     shortest: Any = derived()
-    longest: Any = derived()
+    span: Any = derived()
+    stretch: Any = derived()
 
     def __post_init__(self) -> None:
         step_size(dtau=self.dtau)
@@ -156,15 +158,22 @@ class Sundman(Clock):
             self._work_out(self.dtau)
 
     def _work_out(self, dtau: Number) -> None:
-        """The constants of the equations: 1 - rho, 1/alpha, m dtau and M dtau."""
-        memory = self.alpha * dtau if self.a is None else self.a
+        """The constants of the loop, so that a step has nothing to work out but zeta and psi.
+
+        forget = 1 - rho; gain and floor turn ||G||^s into the stationary zeta, g/alpha;
+        shortest = m dtau, span = (M - m) dtau, stretch = k of psi.
+        """
+        m, M = cast(Number, self.m), cast(Number, self.M)  # __post_init__ gave both
+        memory: Any = self.alpha * dtau if self.alpha is not None else self.a
         numpy = math if isinstance(memory, float) else jnp
-        scale_free = self.psi == "scale_free"
+        stationary = 1.0 if self.psi == "scale_free" else dtau / memory
         self.set(
             forget=-numpy.expm1(-memory),
-            stationary=1.0 if scale_free else dtau / memory,
-            shortest=self.m * dtau,
-            longest=self.M * dtau,
+            gain=stationary / self.omega,
+            floor=stationary * self.delta,
+            shortest=m * dtau,
+            span=M * dtau - m * dtau,
+            stretch=stretch_of(self.psi, m, M) if isinstance(self.psi, str) else None,
         )
 
     @property
@@ -207,9 +216,8 @@ class Sundman(Clock):
             squares, memory = self.monitor.measure(
                 grads, params, state.memory, jnp.where(begun, state.step, jnp.uint32(0))
             )
-        g = power(squares, self.s / 2.0) / self.omega + self.delta
         largest = jnp.finfo(dtype).max  # an infinite zeta would never be forgotten
-        target = jnp.minimum(g * self.stationary, largest)
+        target = jnp.minimum(power(squares, self.s / 2.0) * self.gain + self.floor, largest)
         zeta = state.zeta
         assert zeta is not None  # init gave it
         if self.zeta_0 is None:
@@ -229,10 +237,10 @@ class Sundman(Clock):
 
     def _step(self, zeta: Array) -> Array:
         """psi(zeta) dtau, between m dtau and M dtau."""
-        if not isinstance(self.psi, str):
-            return jnp.clip(self.dtau * self.psi(zeta), self.shortest, self.longest)
-        k = stretch(self.psi, self.m, self.M)
-        return self.shortest + (self.longest - self.shortest) / (1.0 + k * power(zeta, self.r))
+        if isinstance(self.psi, str):
+            return self.shortest + self.span / (1.0 + self.stretch * power(zeta, self.r))
+        dtau: Any = self.dtau
+        return jnp.clip(dtau * self.psi(zeta), self.shortest, self.shortest + self.span)
 
 
 def _squared_norms(grads: PyTree, dtype: Any, blockwise: bool) -> Array:

@@ -31,7 +31,9 @@ def _judge(off: float, error: float, temperature: float) -> str:
 def _row(name: str, found: Estimate, temperature: float) -> Row:
     off = found.value - temperature
     verdict = _judge(off, found.error, temperature)
-    share = f"{100 * abs(off) / temperature:.2g}% too {'hot' if off > 0 else 'cold'}"
+    percent = 100 * abs(off) / temperature
+    share = f"{percent:.2g}%" if percent < 100 else f"{percent:,.0f}%"
+    share += f" too {'hot' if off > 0 else 'cold'}"
     note = f"should be {temperature:g}"
     if abs(off) > _SIGMAS * found.error:
         note += f": {share}"

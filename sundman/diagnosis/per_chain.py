@@ -8,12 +8,15 @@ import numpy as np
 
 from sundman import estimate
 from sundman.diagnosis import heat
+from sundman.diagnosis.mixing import some_components
 from sundman.diagnosis.table import Row
 from sundman.draws import Draws
 
+_COMPONENTS = 200
+
 
 def rows(draws: Draws) -> Iterator[Row]:
-    """Of each chain its settings, its temperature, and how much its draws tell of U."""
+    """Of each chain its settings, its temperature, and how much its draws tell."""
     names = draws.settings["per_chain"]
     for index in range(draws.chains):
         chain = draws.chain(index)
@@ -23,8 +26,10 @@ def rows(draws: Draws) -> Iterator[Row]:
             note = f"diverged by draw {int(chain.diverged[0])}"
             yield Row(label, None, None, "bad", note)
             continue
-        size = float(estimate.ess(potentials(chain)))
-        note = f"ESS of U {size:,.0f}"
+        values, _ = some_components(chain, _COMPONENTS)
+        part = Draws(values, chain.weight, {}, chain.diverged, None)
+        size = float(np.nanmin(estimate.ess(part)))
+        note = f"smallest ESS {size:,.0f}"
         steps = chain.settings.get("steps")
         if steps:
             note += f", {1000 * size / steps:.3g} per 1000 gradients"
@@ -33,9 +38,3 @@ def rows(draws: Draws) -> Iterator[Row]:
             yield Row(label, None, None, "", note)
         else:
             yield warmth._replace(name=label, note=f"temperature, {warmth.note}; {note}")
-
-
-def potentials(draws: Draws) -> Draws:
-    """The draws with U in place of what was kept."""
-    U = np.asarray(draws.stats["potential"])
-    return Draws(U, draws.weight, {}, draws.diverged, None, draws.settings, has_position=False)

@@ -125,7 +125,7 @@ class Contour(Integrator):
         inside = (along >= 0) & (along < self.bins)
         return index, start + part * (end - start), jnp.where(inside, (end - start) / width, 0.0)
 
-    def move(
+    def move(  # type: ignore[override]
         self,
         stream: Stream,
         grads: PyTree,

@@ -55,7 +55,7 @@ def zeros_wide(params: PyTree) -> PyTree:
 
 
 def with_noise(
-    updates: PyTree, steps: PyTree, precondition: PyTree, temperature: float, xi: PyTree
+    updates: PyTree, steps: PyTree, precondition: PyTree, temperature: Number, xi: PyTree
 ) -> PyTree:
     """updates + sqrt(2 T dt P) xi."""
     return jax.tree.map(

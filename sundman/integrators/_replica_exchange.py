@@ -139,7 +139,7 @@ class ReplicaExchange(Integrator):
     def _ratios(self, like: Array) -> Array:
         return jnp.stack([jnp.asarray(ratio, like.dtype) for ratio in self.ratios])
 
-    def move(
+    def move(  # type: ignore[override]
         self,
         stream: Stream,
         grads: PyTree,

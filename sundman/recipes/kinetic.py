@@ -116,9 +116,10 @@ def samadams(
     Returns:
       The sampler.
     """
-    settings: SundmanSettings = {"m": 0.1, "M": 10.0, "r": 0.25, **clock}
-    if "a" not in settings:
-        settings = {"alpha": 1.0, **settings}
+    defaults: SundmanSettings = {"m": 0.1, "M": 10.0, "r": 0.25}
+    if "a" not in clock:
+        defaults["alpha"] = 1.0
+    settings: SundmanSettings = {**defaults, **clock}
     integrator = integrators.baoab(temperature, gamma=gamma, sigma=sigma)
     return compose(integrator, clocks.sundman(dtau, **settings))
 

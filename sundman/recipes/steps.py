@@ -16,6 +16,6 @@ def as_clock(h: StepOrClock) -> Clock:
     """The clock of a step."""
     if isinstance(h, Clock):
         return h
-    if callable(h) and not isinstance(h, type):
+    if callable(h):
         return clocks.schedule(h)
     return clocks.constant(h)

@@ -17,7 +17,7 @@ from jax import lax
 
 PyTree = Any
 _LARGE = 10_000  # elements of a position: a network
-_FEW = 32  # chains
+_FEW = 16  # chains
 
 
 def each_chain(run: Callable[..., Any], plan: Any, *chains: PyTree) -> Any:

@@ -26,6 +26,7 @@ from sundman.posterior import Posterior
 from sundman.runner.loop import Chain
 from sundman.samplers import Sampler, SamplerState
 from sundman.targets import Target
+from sundman.value import in_words
 
 PyTree = Any
 
@@ -97,7 +98,7 @@ def settle_temperature(target: Any, sampler: Sampler) -> Sampler:
     if isinstance(has, Tracer) or np.all(np.asarray(has) == wanted):
         return sampler
     raise ValueError(
-        f"the target has temperature={wanted!r} and the sampler temperature={has!r}; "
+        f"the target has temperature={wanted!r} and the sampler temperature={in_words(has)}; "
         "give it to one of them, or the same to both"
     )
 

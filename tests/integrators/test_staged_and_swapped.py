@@ -15,7 +15,7 @@ def test_stages_around_an_integrator_that_needs_more():
     inner = integrators.contour(low=0.0, high=9.0, bins=3)
     staged = integrators.staged(inner, cycle=4, explore=2)
     assert staged.needs_value
-    assert staged.has_weights and inner.has_weights
+    assert staged.has_weights
     sampler = sundman.compose(staged, clocks.cyclical(0.1, cycle=4, explore=2))
     x = jnp.array([1.0, -0.5])
     state = sampler.init(x, jax.random.key(3))
