@@ -94,7 +94,7 @@ def test_the_clock_takes_the_monitor_in_the_place_of_the_norm():
         )
     assert plain.takes_split_gradients
     assert not same.takes_split_gradients
-    assert "monitor" not in plain.settings
+    assert plain.settings["monitor"] is None
     assert "lambda" in same.settings["monitor"]
     json.dumps(dict(same.settings))
 

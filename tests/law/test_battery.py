@@ -22,14 +22,19 @@ OBSERVABLES = {"mean": lambda x: x[..., 0], "square": lambda x: x[..., 0] ** 2}
 LAW = {"mean": Expected(0.0), "square": Expected(VARIANCE)}
 
 
-def euler_maruyama(drift: float = 1.0, spread: float = 1.0) -> sundman.integrators.Integrator:
+class Wrong(sundman.integrators.euler_maruyama):
     """Euler-Maruyama with its drift and its noise multiplied by factors that should be 1."""
 
-    def move(stream, grads, state, params, dt):
-        eps = sundman.noise.gaussian(stream, params)
-        return -drift * dt * grads + spread * jnp.sqrt(2 * T * dt) * eps, state
+    drift: float = 1.0
+    spread: float = 1.0
 
-    return sundman.integrators.euler_maruyama(T)._replace(move=move)
+    def move(self, stream, grads, state, params, dt):
+        eps = sundman.noise.gaussian(stream, params)
+        return -self.drift * dt * grads + self.spread * jnp.sqrt(2 * self.T * dt) * eps, state
+
+
+def euler_maruyama(drift: float = 1.0, spread: float = 1.0) -> sundman.integrators.Integrator:
+    return Wrong(T, drift=drift, spread=spread)
 
 
 def check(sampler: sundman.Sampler) -> None:

@@ -93,20 +93,20 @@ def shuffled(dt: float, T: float) -> Floats:
     return np.mean([Rk @ first @ Rk + part for Rk, part in parts], axis=0)
 
 
-def sampler(name: str, dt: float, T: float, steady: bool) -> sundman.Sampler:
+def sampler(name: str, dt: float, steady: bool) -> sundman.Sampler:
     """SGLD, or SA-SGLD with a clock that is slow, or that jumps from step to step."""
     if name == "sgld":
-        return sundman.sgld(dt, T)
+        return sundman.sgld(dt)
     _, _, _, A, V = problem()
     clock = sundman.clocks.scale_free(
         dt,
-        g_ref=np.trace(V) + T * np.trace(A),
+        g_ref=np.trace(V) + np.trace(A),
         a=0.01 if steady else 1.0,
         M=10.0,
         r=0.5 if steady else 1.0,
         lag="guarded" if steady else "full",
     )
-    return sundman.compose(sundman.integrators.euler_maruyama(T), clock)
+    return sundman.compose(sundman.integrators.euler_maruyama(), clock)
 
 
 @cache
@@ -125,7 +125,7 @@ def run(
     first = mean + np.random.default_rng(6).normal(size=(CHAINS, D)) @ root.T
     draws = sundman.sample(
         posterior(T, kind),
-        sampler(name, dt, 1.0, steady=not replace),
+        sampler(name, dt, steady=not replace),
         init=first.astype(np.float32),
         per_chain=True,
         key=jax.random.key(7),

@@ -10,7 +10,6 @@ schemes are held to their exact law (:mod:`linear`).
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from functools import cache
 from typing import NamedTuple
 
@@ -22,21 +21,21 @@ import pytest
 from battery import SIGMAS, Floats, average, observe
 
 import sundman
+from sundman.functions import as_value
 from sundman.noise import gaussian as normals
 from sundman.noise import substream
 from sundman.targets import Target, gaussian, star
 
 
-@dataclass(frozen=True)
-class White:
-    """grad U + sigma xi; sigma comes with the data, so that all sizes share one compilation."""
+class White(sundman.gradients.GradientEstimator):
+    """grad U + sigma xi; sigma is a leaf, so that all sizes share one compilation."""
 
     potential: Callable
-    data: jax.Array = field(compare=False)
+    sigma: jax.Array
 
-    def __call__(self, stream, position, data):
+    def __call__(self, stream, position, batch=None):
         value, grads = jax.value_and_grad(self.potential)(position)
-        return value, grads + data * normals(substream(stream, 1), position)
+        return value, grads + self.sigma * normals(substream(stream, 1), position)
 
 
 class Case(NamedTuple):
@@ -92,7 +91,7 @@ def temperature(kind: str, name: str, sigma: float) -> tuple[float, float]:
     """The virial over d and its standard error."""
     which, chains = case(name), 128
     draws = sundman.sample(
-        White(which.target.potential, jnp.float32(sigma)),
+        White(as_value(potential=which.target.potential), jnp.float32(sigma)),
         sampler(kind, name),
         init=which.target.exact(jax.random.key(3), chains),
         per_chain=True,

@@ -189,7 +189,11 @@ def test_copies_may_have_steps_of_their_own() -> None:
         ({"ratios": (2.0, 4.0)}, ValueError, r"the first 1; got ratios=\(2.0, 4.0\)"),
         ({"ratios": (1.0, 4.0, 3.0)}, ValueError, r"rising, .* got ratios=\(1.0, 4.0, 3.0\)"),
         ({"ratios": (1.0,)}, ValueError, r"two or more, .* got ratios=\(1.0,\)"),
-        ({"ratios": (1.0, "hot")}, TypeError, r"ratios\[1\] must be a number, got 'hot'"),
+        (
+            {"ratios": (1.0, "hot")},
+            TypeError,
+            r"ratios\[1\] must be a number, got .*hot",
+        ),
         ({"step_factors": (1.0,)}, ValueError, r"one for each of the 2 copies; got \(1.0,\)"),
         ({"step_factors": (1.0, 0.0)}, ValueError, r"step_factors\[1\]=0.0"),
         ({"energy_variance": -1.0}, ValueError, "energy_variance=-1.0"),

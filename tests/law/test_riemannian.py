@@ -76,7 +76,7 @@ def test_sgrld_tends_to_the_predicted_law(name, T, x64):
     for divergence in (True, False) if T == 1.0 else (True,):
 
         def scheme(noise, divergence=divergence):
-            return sgrld_integrator(metric, T, divergence=divergence, noise=noise)
+            return sgrld_integrator(T, metric=metric, divergence=divergence, noise=noise)
 
         def log_density(x, divergence=divergence):
             volume = 0.0 if divergence else log_metric(metric, x)
@@ -101,7 +101,7 @@ def test_a_chain_has_the_law_of_the_operator():
 
 
 def _with_noise(metric, noise):
-    return sgrld_integrator(metric, noise=noise)
+    return sgrld_integrator(metric=metric, noise=noise)
 
 
 @pytest.mark.slow

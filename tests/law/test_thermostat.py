@@ -6,7 +6,6 @@ the friction xi = A + h mean(sigma²) / (2 T), and coordinate i at (A T + h sigm
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cache
 
 import jax
@@ -22,15 +21,12 @@ from sundman.noise import gaussian, substream
 H, A, NOISE = 0.1, 2.0, (0.0, 3.0)
 
 
-@dataclass(frozen=True)
-class Uneven:
+class Uneven(sundman.gradients.GradientEstimator):
     """U = |x|²/2 with gradient noise in the second coordinate alone, whose size goes as sqrt T."""
 
     scale: float
-    data = None
 
-    def __call__(self, stream, position, data):
-        del data
+    def __call__(self, stream, position, batch=None):
         noise = self.scale * jnp.array(NOISE) * gaussian(substream(stream, 1), position)
         return 0.5 * jnp.sum(position**2), position + noise
 

@@ -11,6 +11,7 @@ import pytest
 import sundman
 import sundman.report
 from sundman import citations, targets
+from sundman.recipes.registry import label_of
 from sundman.report import figures, run_facts
 
 ADAPTIVE = sundman.sa_sgld(5e-3, alpha=50.0, m=0.1, M=10.0, r=0.5)
@@ -135,13 +136,13 @@ def test_one_step_for_each_tensor_and_equal_weights(key):
     energy = lambda p: jnp.sum(p["a"] ** 2) + 5 * jnp.sum(p["b"] ** 2)  # noqa: E731
     init = {"a": jnp.zeros(2), "b": jnp.zeros(1)}
     draws = sundman.sample(energy, sampler, init=init, key=key, chains=2, steps=60)
-    settings = {**draws.settings, "integrator": "my own", "clock": "cyclical"}
+    settings = {**draws.settings, "sampler": "my own, cyclical clock", "references": []}
     changed = {"weight": np.ones_like(draws.weight), "settings": settings}
     equal = sundman.Draws(**{**vars(draws), **changed})
     report = sundman.report.of_run(equal, command="make it")
     assert report.title == "my own, cyclical clock"
     assert report.command == "make it"
-    assert len(report.citations) == 1
+    assert len(report.citations) == 2  # the generator's and this library's
     assert "Every draw weighs the same." in report.sections[3].text
     assert "Who holds the weight." not in titles_of(report)
     rendered(report)
@@ -178,10 +179,11 @@ def test_summary_tells_of_a_bias(key):
 
 def test_names_of_samplers():
     clock = {"alpha": 1.0, "m": 0.1, "M": 10.0, "r": 0.5}
-    assert run_facts.sampler(sundman.samadams(0.1, gamma=1.0, **clock).settings) == "SamAdams"
-    assert run_facts.sampler(sundman.sa_sgnht(0.1, **clock).settings) == "SA-SGNHT"
+    assert label_of(sundman.samadams(0.1, gamma=1.0, **clock)) == "SamAdams"
+    assert label_of(sundman.sa_sgnht(0.1, **clock)) == "SA-SGNHT"
+    assert label_of(sundman.cyclical_sgld(0.1, cycle=9)) == "cyclical SGLD"
     cyclical = sundman.compose(sundman.integrators.baoab(), sundman.clocks.cyclical(0.1, cycle=9))
-    assert run_facts.sampler(cyclical.settings) == "BAOAB, cyclical clock"
+    assert label_of(cyclical) == "BAOAB, cyclical clock"
     assert run_facts.sampler({}) == "A run"
 
 
