@@ -12,28 +12,43 @@ from typing import NamedTuple
 import jax
 
 import sundman
+from sundman import clocks
 
 
 class Row(NamedTuple):
-    """How to build a sampler, and what its theory promises.
+    """How to build a sampler for the battery; what it is, it says by itself.
 
     Attributes:
       build: (h, T, g_ref) -> sampler.
-      adaptive: whether dt varies.
-      kinetic: whether there is a momentum, so that h is the root of an overdamped step.
-      biased: whether its law is wrong by design, however small the step, with exact gradients.
       unfair: targets it is not made for.
       sharpness: the step in units of what the target's stiffness allows, in the battery.
       learns: steps in which it adapts; its draws count from then on.
     """
 
     build: Callable[[float, float, float], sundman.Sampler]
-    adaptive: bool = False
-    kinetic: bool = False
-    biased: bool = False
     unfair: tuple[str, ...] = ()
     sharpness: float = 0.2
     learns: int = 0
+
+    @property
+    def example(self) -> sundman.Sampler:
+        """The sampler at some step."""
+        return self.build(0.01, 1.0, 10.0)
+
+    @property
+    def adaptive(self) -> bool:
+        """Whether dt varies while it samples."""
+        return isinstance(self.example.clock, (clocks.sundman, clocks.polynomial))
+
+    @property
+    def kinetic(self) -> bool:
+        """Whether there is a momentum, so that h is the root of an overdamped step."""
+        return self.example.kinetic
+
+    @property
+    def biased(self) -> bool:
+        """Whether its integrator's law is wrong by design, however small the step."""
+        return self.example.integrator.biased
 
 
 def _clock(h: float, g_ref: float, a: float = 0.01) -> dict:
@@ -72,60 +87,43 @@ METRIC = sundman.metric_tensors.diagonal(
 SAMPLERS: dict[str, Row] = {
     "sgld": Row(lambda h, T, g: sundman.sgld(h, T)),
     "sgld_three_point": Row(lambda h, T, g: sundman.sgld(h, T, noise="three_point")),
-    "sa_sgld": Row(lambda h, T, g: sundman.sa_sgld(h, temperature=T, **_clock(h, g)), True),
+    "sa_sgld": Row(lambda h, T, g: sundman.sa_sgld(h, temperature=T, **_clock(h, g))),
     "lm": Row(lambda h, T, g: sundman.lm(h, T)),
-    "sa_lm": Row(lambda h, T, g: sundman.sa_lm(h, temperature=T, **_clock(h, g)), True),
-    "sghmc": Row(lambda h, T, g: sundman.sghmc(h, T, gamma=2.0), kinetic=True),
-    "sa_sghmc": Row(
-        lambda h, T, g: sundman.sa_sghmc(h, temperature=T, gamma=2.0, **_clock(h, g)), True, True
-    ),
-    "baoab": Row(lambda h, T, g: sundman.baoab(h, T, gamma=2.0), kinetic=True),
-    "samadams": Row(
-        lambda h, T, g: sundman.samadams(h, temperature=T, gamma=2.0, **_clock(h, g)), True, True
-    ),
-    "sgnht": Row(lambda h, T, g: sundman.sgnht(h, T, gamma=2.0), kinetic=True),
-    "sa_sgnht": Row(
-        lambda h, T, g: sundman.sa_sgnht(h, temperature=T, gamma=2.0, **_clock(h, g)), True, True
-    ),
+    "sa_lm": Row(lambda h, T, g: sundman.sa_lm(h, temperature=T, **_clock(h, g))),
+    "sghmc": Row(lambda h, T, g: sundman.sghmc(h, T, gamma=2.0)),
+    "sa_sghmc": Row(lambda h, T, g: sundman.sa_sghmc(h, temperature=T, gamma=2.0, **_clock(h, g))),
+    "baoab": Row(lambda h, T, g: sundman.baoab(h, T, gamma=2.0)),
+    "samadams": Row(lambda h, T, g: sundman.samadams(h, temperature=T, gamma=2.0, **_clock(h, g))),
+    "sgnht": Row(lambda h, T, g: sundman.sgnht(h, T, gamma=2.0)),
+    "sa_sgnht": Row(lambda h, T, g: sundman.sa_sgnht(h, temperature=T, gamma=2.0, **_clock(h, g))),
     "sgnht_per_coordinate": Row(
         lambda h, T, g: sundman.compose(
             sundman.integrators.sgnht(T, gamma=2.0, per_coordinate=True), sundman.clocks.constant(h)
         ),
-        kinetic=True,
     ),
-    "obabo": Row(lambda h, T, g: sundman.obabo(h, T, gamma=2.0), kinetic=True),
-    "sa_obabo": Row(
-        lambda h, T, g: _adaptive(sundman.integrators.obabo(T, gamma=2.0), h, g), True, True
-    ),
+    "obabo": Row(lambda h, T, g: sundman.obabo(h, T, gamma=2.0)),
+    "sa_obabo": Row(lambda h, T, g: _adaptive(sundman.integrators.obabo(T, gamma=2.0), h, g)),
     "sgld_decreasing": Row(
         lambda h, T, g: sundman.compose(
             sundman.integrators.euler_maruyama(T), sundman.clocks.polynomial(h, offset=1e4)
         ),
-        True,
     ),
     "sa_sgld_blockwise": Row(
         lambda h, T, g: sundman.sa_sgld(h, temperature=T, blockwise=True, **_clock(h, g)),
-        True,
         unfair=EVERY,  # one array: the same as sa_sgld there; tests/law/test_blockwise.py has two
     ),
-    "psgld": Row(
-        lambda h, T, g: sundman.psgld(h * g**0.5, T, decay=0.5, eps=0.2 * g**0.5), biased=True
-    ),
+    "psgld": Row(lambda h, T, g: sundman.psgld(h * g**0.5, T, decay=0.5, eps=0.2 * g**0.5)),
     "adam_sgld": Row(
         lambda h, T, g: sundman.adam_sgld(h * g**0.5, T, beta1=0.5, beta2=0.5, eps=0.2 * g**0.5),
-        biased=True,
     ),
     "sgrld": Row(lambda h, T, g: sundman.sgrld(h, T, metric=METRIC)),
-    "sa_sgrld": Row(
-        lambda h, T, g: _adaptive(sundman.integrators.sgrld(T, metric=METRIC), h, g), True
-    ),
-    "sgrhmc": Row(lambda h, T, g: sundman.sgrhmc(h, T, metric=METRIC, gamma=2.0), kinetic=True),
+    "sa_sgrld": Row(lambda h, T, g: _adaptive(sundman.integrators.sgrld(T, metric=METRIC), h, g)),
+    "sgrhmc": Row(lambda h, T, g: sundman.sgrhmc(h, T, metric=METRIC, gamma=2.0)),
     "cyclical_sgld": Row(
         lambda h, T, g: sundman.cyclical_sgld(temperature=T, **_in_cycles(h)), unfair=ONLY_GAUSSIAN
     ),
     "cyclical_sghmc": Row(
         lambda h, T, g: sundman.cyclical_sghmc(temperature=T, gamma=2.0, **_in_cycles(h)),
-        kinetic=True,
         unfair=ONLY_GAUSSIAN,
     ),
     "replica_exchange_sgld": Row(

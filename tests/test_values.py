@@ -308,3 +308,11 @@ def test_one_temperature(target, sampler, law):
     else:
         draws = sundman.sample(model, sundman.sgld(0.01, sampler), **run)
         assert draws.settings["temperature"] == law
+
+
+def test_every_recipe_has_a_row_in_the_battery():
+    assert set(sundman.recipes.RECIPES) <= set(SAMPLERS)
+    for name, recipe in sundman.recipes.RECIPES.items():
+        sampler = SAMPLERS[name].example
+        assert (recipe.kinetic, recipe.adaptive) == (sampler.kinetic, sampler.adaptive)
+        assert recipe.references == sampler.references

@@ -63,7 +63,7 @@ class Scale:
     ablation: bool = True
 
 
-_STEPS = (0.05, 0.1, 0.2, 0.3, 0.4, 0.45, 0.5, 0.55, 0.65, 0.8)
+_STEPS = (0.3, 0.4, 0.45, 0.5, 0.55)
 
 SCALES = {
     "test": Scale(
