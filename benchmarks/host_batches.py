@@ -40,7 +40,7 @@ def compare(split, sizes, batch: int, steps: int, rounds: int) -> dict[str, floa
     memory = sundman.Posterior(models.mlp_apply, data=tuple(split))
     stream = sundman.data.HostBatches(epochs(split, batch), size=len(split.y))
     host = sundman.Posterior(models.mlp_apply, data=stream)
-    sampler = sundman.sgld(memory.time_step(0.01))
+    sampler = sundman.sgld(memory.time_step(0.01, kinetic=False))
     init = models.mlp_init(jax.random.key(0), sizes)
 
     def run(posterior, **batches) -> float:

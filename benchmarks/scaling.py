@@ -82,7 +82,7 @@ def network(rows: int, batch: int, sizes: list[int], steps: int) -> Case:
     y = generator.integers(0, sizes[-1], rows).astype(np.int32)
     posterior = sundman.Posterior(models.mlp_apply, data=(x, y))
     init = models.mlp_init(jax.random.key(0), sizes)
-    sampler = sundman.sgld(posterior.time_step(1e-3))
+    sampler = sundman.sgld(posterior.time_step(1e-3, kinetic=False))
     return run(posterior, sampler, steps, init=init, batch_size=batch)
 
 

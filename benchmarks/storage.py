@@ -36,7 +36,7 @@ def network(directory: str | None) -> tuple[sundman.Posterior, dict]:
 def compare(directory: str | None, steps: int, rounds: int) -> dict:
     """Medians of the time per step of a run, start-up left out, and of the per-round ratio."""
     posterior, rest = network(directory)
-    sampler = sundman.sgld(posterior.time_step(0.01))
+    sampler = sundman.sgld(posterior.time_step(0.01, kinetic=False))
 
     spent = [0.0]
     keep = stored.Disk.after_piece
@@ -97,7 +97,7 @@ def run_for_peak(kind: str, draws: int, directory: str | None) -> None:
         store = Path(temporary) / "run"
         if kind == "network":
             posterior, rest = network(directory)
-            sampler = sundman.sgld(posterior.time_step(0.01))
+            sampler = sundman.sgld(posterior.time_step(0.01, kinetic=False))
             sundman.sample(
                 posterior, sampler, draws=draws, thin=2, store=store, progress=False, **rest
             )

@@ -37,7 +37,8 @@ draws = sundman.sample(
     online=functools.partial(posterior.predict, x=jnp.asarray(x_test)),
 )
 probabilities = draws.online.weighted[0]
-print(f"{len(draws)} draws, mean step {posterior.learning_rate(draws.stats['dt'].mean()):.3f}")
+rate = posterior.learning_rate(draws.stats["dt"].mean(), kinetic=False)
+print(f"{len(draws)} draws, mean step {rate:.3f}")
 print(f"NLL      {metrics.nll(probabilities, y_test):.4f}")
 print(f"accuracy {metrics.accuracy(probabilities, y_test):.4f}")
 print(f"ECE      {metrics.ece(probabilities, y_test, bins=15):.4f}")

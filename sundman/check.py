@@ -107,6 +107,14 @@ def function(**arguments: Any) -> None:
             raise TypeError(f"{name} must be a function, got {name}={value!r}")
 
 
+def flag(**arguments: Any) -> None:
+    """Each argument must be True or False."""
+    for name, value in arguments.items():
+        choices_are_static(**{name: value})
+        if not isinstance(value, (bool, np.bool_)):
+            raise TypeError(f"{name} must be True or False, got {name}={value!r}")
+
+
 def bounds(m: Any, M: Any) -> None:
     """The bounds of psi: 0 < m <= M."""
     positive(m=m, M=M)

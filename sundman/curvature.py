@@ -47,7 +47,7 @@ class Exact(Curvature):
     potential: Callable[[PyTree], Array]
 
     def __post_init__(self) -> None:
-        self.set(potential=as_value(potential=self.potential))
+        self._set(potential=as_value(potential=self.potential))
 
     def __call__(self, stream: Stream, position: PyTree) -> PyTree:
         """d^2 U / d theta_i^2."""
@@ -62,9 +62,9 @@ class Probed(Curvature):
     probes: int = static(default=1)
 
     def __post_init__(self) -> None:
-        self.set(potential=as_value(potential=self.potential))
+        self._set(potential=as_value(potential=self.potential))
         check.count("probes", self.probes, least=1)
-        self.set(probes=int(self.probes))
+        self._set(probes=int(self.probes))
 
     def __call__(self, stream: Stream, position: PyTree) -> PyTree:
         """An unbiased estimate of d^2 U / d theta_i^2."""
@@ -77,7 +77,7 @@ class Function(Curvature):
     function: Callable[[Stream, PyTree], PyTree]
 
     def __post_init__(self) -> None:
-        self.set(function=as_value(curvature=self.function))
+        self._set(function=as_value(curvature=self.function))
 
     def __call__(self, stream: Stream, position: PyTree) -> PyTree:
         """What the function gives."""

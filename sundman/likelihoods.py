@@ -181,13 +181,13 @@ class Gaussian(Likelihood):
 
     def __post_init__(self) -> None:
         if self.noise is not None:
-            self.settle(noise=check.positive)
+            self._settle(noise=check.positive)
         prior = self.log_noise_prior
         if not isinstance(prior, (tuple, list)) or len(prior) != 2:
             raise TypeError(f"log_noise_prior must be a pair (mean, standard deviation): {prior!r}")
         check.number(**{"log_noise_prior[0]": prior[0]})
         check.positive(**{"log_noise_prior[1]": prior[1]})
-        self.set(log_noise_prior=tuple(float(x) if check.known(x) else x for x in prior))
+        self._set(log_noise_prior=tuple(float(x) if check.known(x) else x for x in prior))
 
     @property
     def hyper(self) -> PyTree:
@@ -253,7 +253,7 @@ class FromFunction(Likelihood):
     name: str = static(init=False)  # type: ignore[misc]
 
     def __post_init__(self) -> None:
-        self.set(name=getattr(self.function, "__name__", type(self.function).__name__))
+        self._set(name=getattr(self.function, "__name__", type(self.function).__name__))
 
     def log_prob(self, outputs: Any, y: Any, hyper: PyTree) -> Array:
         """``function(outputs, y)``."""

@@ -122,10 +122,10 @@ class Posterior(Value):
         if not callable(self.apply):
             raise TypeError(f"apply must be a function (params, x) -> outputs, got {self.apply!r}")
         if not _has_hash(self.apply):
-            self.set(apply=_ByIdentity(self.apply))
+            self._set(apply=_ByIdentity(self.apply))
         if self.temperature is not None:
-            self.settle(temperature=check.not_negative)
-        self.set(
+            self._settle(temperature=check.not_negative)
+        self._set(
             likelihood=likelihoods.as_likelihood(self.likelihood),
             prior=priors.as_rules(self.prior),
             data=_as_data(self.data),
@@ -143,7 +143,7 @@ class Posterior(Value):
             return self.data.size
         return len(jax.tree.leaves(self.data.y)[0])
 
-    def time_step(self, learning_rate: Number, *, kinetic: bool = False) -> Any:
+    def time_step(self, learning_rate: Number, *, kinetic: bool) -> Any:
         """The physical time of a learning rate on the mean loss U/N.
 
         Args:
@@ -156,7 +156,7 @@ class Posterior(Value):
         check.positive(learning_rate=learning_rate)
         return units.time_step(learning_rate, self.size, kinetic=kinetic)
 
-    def learning_rate(self, dt: Number, *, kinetic: bool = False) -> Any:
+    def learning_rate(self, dt: Number, *, kinetic: bool) -> Any:
         """The learning rate on the mean loss of a physical time: N dt, or N dt^2 with momentum."""
         return units.learning_rate(dt, self.size, kinetic=kinetic)
 

@@ -68,8 +68,34 @@ class Sampler(optax.GradientTransformationExtraArgs):
         init: Any = partial(_init, *parts)
         update: Any = partial(_update, *parts)
         self = super().__new__(cls, init, update)
-        self.integrator, self.clock, self.key, self.rows = parts
+        names = ("integrator", "clock", "key", "rows")
+        self.__dict__.update(zip(names, parts, strict=True))
         return self
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        """A sampler is a value: another setting makes another one."""
+        raise AttributeError(f"a sampler cannot be changed: make another, replace({name}=...)")
+
+    def replace(self, **settings: Any) -> Sampler:
+        """The same sampler with other settings of its integrator or clock, or another of these.
+
+            sundman.sghmc(0.01, gamma=5.0).replace(h=0.02, gamma=2.0)
+
+        Args:
+          settings: by name, as in :attr:`settings`; or ``integrator=``, ``clock=``.
+
+        Returns:
+          Another sampler.
+        """
+        integrator = settings.pop("integrator", self.integrator)
+        clock = settings.pop("clock", self.clock)
+        moving = {k: settings.pop(k) for k in list(settings) if k in integrator.field_names()}
+        ticking = {k: settings.pop(k) for k in list(settings) if k in clock.field_names()}
+        if settings:
+            known = ", ".join((*integrator.field_names(), *clock.field_names()))
+            raise TypeError(f"{self!r} has no setting {next(iter(settings))!r}; it has {known}")
+        made = compose(integrator.replace(**moving), clock.replace(**ticking))
+        return Sampler(made.integrator, made.clock, self.key, self.rows)
 
     def __reduce__(self) -> tuple[type, tuple[Any, ...]]:
         """Pickled as the product it is."""
@@ -137,21 +163,35 @@ class Sampler(optax.GradientTransformationExtraArgs):
 
     def of_chain(self, chain: int) -> Sampler:
         """The sampler of one chain, of a stacked one."""
-        return jax.tree.map(lambda leaf: leaf[chain], self) if self.stacked else self
+        if not self.stacked:
+            return self
+        integrator, clock = jax.tree.map(lambda leaf: leaf[chain], (self.integrator, self.clock))
+        return Sampler(integrator, clock, self.key, self.rows)
+
+    def _mapped(self, change: Callable[[Integrator, Clock], tuple[Integrator, Clock]]) -> Sampler:
+        """The sampler with both factors changed, of a stacked one those of every chain."""
+        do = jax.vmap(change) if self.stacked else change
+        return Sampler(*do(self.integrator, self.clock), self.key, self.rows)
 
     def with_temperature(self, temperature: Number | None) -> Sampler:
         """The same sampler at another temperature."""
-        integrator = self.integrator.with_temperature(temperature)
-        return Sampler(integrator, self.clock, self.key, self.rows)
+        return self._mapped(lambda i, c: (i.with_temperature(temperature), c))
 
     def with_key(self, key: Array) -> Sampler:
-        """The sampler whose ``init(params)`` needs no key, as in ``optax.chain``: for one chain."""
+        """The sampler whose ``init(params)`` needs no key, as in ``optax.chain``: for one chain.
+
+        Members of an ensemble that share such a sampler share their noise: give each its own
+        key, ``jax.vmap(sampler.init)(params, keys)``.
+        """
         return Sampler(self.integrator, self.clock, _noise_key(key), self.rows)
 
     def in_time(self, size: int) -> Sampler:
         """The sampler with a learning rate turned into physical time, for U of ``size`` rows."""
-        clock = self.clock.in_time(size, kinetic=self.kinetic)
-        return Sampler(self.integrator, clock, self.key, self.rows)
+        return self._mapped(lambda i, c: (i, c.in_time(size, kinetic=i.kinetic)))
+
+    def prepared(self) -> Sampler:
+        """The sampler for a long loop, with what can be worked out before it."""
+        return self._mapped(lambda i, c: (i, c.prepared()))
 
     def on_mean_loss(self, size: int) -> Sampler:
         """The sampler for the gradient of the mean loss U/N, as training loops have it.
@@ -163,7 +203,10 @@ class Sampler(optax.GradientTransformationExtraArgs):
           size: N, how many rows there are in all.
         """
         check.count("size", size, least=1)
-        return Sampler(self.integrator, self.in_time(size).clock, self.key, int(size))
+        if self.rows is not None:
+            raise ValueError(f"this sampler is on the mean loss of {self.rows} rows already")
+        timed = self.in_time(size)
+        return Sampler(timed.integrator, timed.clock, self.key, int(size))
 
     def step(
         self, grads: PyTree, state: SamplerState, params: PyTree, value: Array | None = None
@@ -173,6 +216,7 @@ class Sampler(optax.GradientTransformationExtraArgs):
         Inside :func:`sundman.native.using` by the native kernels, in one pass; ``grads`` may then
         come in two parts (:mod:`sundman.split`).
         """
+        grads, value = _at_full_scale(grads, value, self.rows)
         updates, state = _move(self.integrator, self.clock, grads, state, params, value)
         return apply(params, updates), state
 
@@ -230,6 +274,11 @@ def _init(
             "init needs a key for the noise, one for each chain: sampler.init(params, key); inside "
             "optax.chain, which gives none, use sampler.with_key(key)"
         )
+    if any(True for _ in _numbers((integrator, clock))):
+        raise TypeError(
+            "this sampler has settings for several chains: sundman.sample takes it as it is; in a "
+            "loop of your own map over it, jax.vmap(lambda sampler, params, key: ...)"
+        )
     if clock.in_learning_rates:
         raise TypeError(
             f"the step of {clock!r} is a learning rate on the mean loss, and the number of rows is "
@@ -259,13 +308,24 @@ def _update(
     if params is None:
         raise TypeError("update needs the position: update(grads, state, params)")
     check.same_structure(grads, params)
-    if rows is not None:
-        grads = jax.tree.map(lambda leaf: (leaf * rows).astype(leaf.dtype), grads)
-        value = None if value is None else value * rows
+    grads, value = _at_full_scale(grads, value, rows)
     now = state if key is None else state._replace(key=_noise_key(key))
     with native.using(False):
         updates, after = _move(integrator, clock, grads, now, params, value)
     return updates, after._replace(key=state.key)
+
+
+def _at_full_scale(
+    grads: PyTree, value: Array | None, rows: Number | None
+) -> tuple[PyTree, Array | None]:
+    """Gradient and value of U from those of U/N; half precision would overflow."""
+    if rows is None:
+        return grads, value
+
+    def scaled(leaf: Array) -> Array:
+        return leaf.astype(jnp.result_type(jnp.float32, leaf)) * rows
+
+    return jax.tree.map(scaled, dense(grads)), None if value is None else value * rows
 
 
 def _move(
@@ -328,10 +388,18 @@ def _called(given: Callable[..., Any]) -> str:
 
 def check_stacked(sampler: Sampler) -> None:
     """Raise if the settings of a chain are not what they may be: they were traced when made."""
-    columns = jax.tree.map(np.asarray, (sampler.integrator, sampler.clock))
     for chain in range(sampler.stacked or 0):
         try:
-            for value in jax.tree.map(lambda leaf, i=chain: leaf[i].tolist(), columns):
-                value.replace()  # makes it again, with its checks
+            _check_row((sampler.integrator, sampler.clock), chain)
         except (TypeError, ValueError) as error:
             raise type(error)(f"chain {chain} of the stacked sampler: {error}") from None
+
+
+def _check_row(parts: Any, chain: int) -> Any:
+    """Make the values of one chain again, from the innermost on, with their checks."""
+    if isinstance(parts, tuple):
+        return tuple(_check_row(part, chain) for part in parts)
+    if isinstance(parts, Value):
+        names = [name for name in parts.single_numbers() if name in parts.field_names()]
+        return parts.replace(**{name: _check_row(getattr(parts, name), chain) for name in names})
+    return np.asarray(parts)[chain].tolist() if np.ndim(parts) > 0 else parts

@@ -44,7 +44,8 @@ class LearningRate(Value):
 
     It becomes a time where the number of rows is known: in ``sample`` on a posterior, or by
     ``sampler.on_mean_loss(N)`` in a loop of your own. The scale ``omega`` of an adaptive clock is
-    then that of the squared gradient of the mean loss, too.
+    then that of the squared gradient of the mean loss, too; ``alpha`` stays a rate of physical
+    time, so that the memory is easier given in steps, ``a = alpha dtau``.
 
     Args:
       rate: h, positive.
@@ -53,7 +54,7 @@ class LearningRate(Value):
     rate: Number
 
     def __post_init__(self) -> None:
-        self.settle(rate=check.positive)
+        self._settle(rate=check.positive)
 
     def __repr__(self) -> str:
         """How to make it."""

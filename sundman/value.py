@@ -8,7 +8,7 @@ again. Choices are static: names, functions, flags, anything a program is made o
         form: str = static(default="linear")
 
         def __post_init__(self):
-            self.settle(stiffness=check.positive)
+            self._settle(stiffness=check.positive)
 
 A subclass of :class:`Value` is a dataclass by itself. ``__post_init__``, its checks at the door, is
 run where a person makes a value (and by ``replace``), not where JAX takes one apart and puts it
@@ -92,6 +92,11 @@ class Value:
 
         jax.tree_util.register_pytree_with_keys(cls, flatten_with_keys, unflatten, flatten)
 
+    @classmethod
+    def field_names(cls) -> tuple[str, ...]:
+        """The names of the fields that one gives."""
+        return tuple(f.name for f in dataclasses.fields(cls) if f.init)  # type: ignore[arg-type]
+
     def replace(self, **changes: Any) -> Self:
         """The same value with other fields, checked as a new one is."""
         return dataclasses.replace(self, **changes)  # type: ignore[type-var]
@@ -105,7 +110,7 @@ class Value:
             if not (each.metadata.get("static") or each.metadata.get("array"))
         )
 
-    def settle(self, **checks: Callable[..., None]) -> None:
+    def _settle(self, **checks: Callable[..., None]) -> None:
         """Check the named fields, each by ``check(name=value)``; concrete numbers become floats.
 
         A float is the same program whatever wrote the number: 0.1, a NumPy scalar or a JAX one.
@@ -114,9 +119,9 @@ class Value:
             value = getattr(self, name)
             check(**{name: value})
             if not _is_traced(value) and type(value) is not float:
-                self.set(**{name: float(value)})
+                self._set(**{name: float(value)})
 
-    def set(self, **fields: Any) -> None:
+    def _set(self, **fields: Any) -> None:
         """Set fields of a value that is being made: for ``__post_init__`` alone."""
         for name, value in fields.items():
             object.__setattr__(self, name, value)
@@ -196,11 +201,22 @@ def _arguments(value: Value) -> Iterator[str]:
 def _is_default(given: Any, default: Any) -> bool:
     if given is default:
         return True
-    return type(given) is type(default) and isinstance(given, Hashable) and given == default
+    if type(given) is not type(default):
+        return False
+    ours, theirs = jax.tree.flatten(given), jax.tree.flatten(default)
+    return ours[1] == theirs[1] and all(map(_equal, ours[0], theirs[0]))
+
+
+def _equal(one: Any, other: Any) -> bool:
+    numbers = isinstance(one, (float, int, np.ndarray, jax.Array))
+    return same(one, other) if numbers else one is other or one == other
 
 
 def in_words(value: Any) -> str:
     """A field as a text that is the same in every process: functions go by their names."""
+    if isinstance(value, tuple):
+        items = ", ".join(map(in_words, value))
+        return f"({items},)" if len(value) == 1 else f"({items})"
     if callable(value) and not isinstance(value, Value):
         return getattr(value, "__qualname__", type(value).__qualname__)
     if isinstance(value, (jax.Array, np.ndarray)) and not _is_traced(value):
@@ -218,6 +234,12 @@ def settings_of(value: Value) -> dict[str, Any]:
         given = getattr(value, each.name)
         if isinstance(given, (jax.Array, np.ndarray)) and not _is_traced(given):
             found[each.name] = np.asarray(given).tolist()
+        elif isinstance(given, tuple) and all(
+            isinstance(item, (jax.Array, np.ndarray, np.generic, float, int)) for item in given
+        ):
+            found[each.name] = tuple(
+                item if _is_traced(item) else np.asarray(item).tolist() for item in given
+            )
         elif given is None or isinstance(given, (bool, int, float, str, tuple)):
             found[each.name] = given
         else:

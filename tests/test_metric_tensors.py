@@ -54,7 +54,7 @@ class Radial(Metric):
     is_diagonal = True
 
     def __post_init__(self):
-        self.settle(strength=check.not_negative)
+        self._settle(strength=check.not_negative)
 
     def root_times(self, position, v):
         return v / jnp.sqrt(1.0 + self.strength * jnp.sum(position**2))

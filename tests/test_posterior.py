@@ -113,19 +113,19 @@ def test_a_short_batch_counts_its_real_rows_only():
 
 def test_learning_rates():
     posterior = regression()
-    assert posterior.time_step(0.3) == pytest.approx(0.3 / N)
+    assert posterior.time_step(0.3, kinetic=False) == pytest.approx(0.3 / N)
     assert posterior.time_step(0.3, kinetic=True) == pytest.approx(np.sqrt(0.3 / N))
     for kinetic in (False, True):
         dt = posterior.time_step(0.3, kinetic=kinetic)
         assert posterior.learning_rate(dt, kinetic=kinetic) == pytest.approx(0.3)
         assert LearningRate(0.3).time_step(N, kinetic=kinetic) == dt
-    several = jax.vmap(posterior.time_step)(jnp.array([0.3, 0.6]))
+    several = jax.vmap(lambda h: posterior.time_step(h, kinetic=False))(jnp.array([0.3, 0.6]))
     np.testing.assert_allclose(several, np.array([0.3, 0.6]) / N, rtol=1e-6)
     for bad in (0.0, -1.0, float("nan")):
         with pytest.raises(ValueError, match="learning_rate must be"):
-            posterior.time_step(bad)
+            posterior.time_step(bad, kinetic=False)
     with pytest.raises(TypeError, match="learning_rate must be a number"):
-        posterior.time_step("0.1")
+        posterior.time_step("0.1", kinetic=False)
 
 
 def test_position_gains_hyper_parameters():

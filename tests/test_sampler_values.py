@@ -316,3 +316,115 @@ def test_every_recipe_has_a_row_in_the_battery():
         sampler = SAMPLERS[name].example
         assert (recipe.kinetic, recipe.adaptive) == (sampler.kinetic, sampler.adaptive)
         assert recipe.references == sampler.references
+
+
+class TestAsUsed:
+    """What reviewers tried."""
+
+    def test_a_tuner_may_change_any_number_of_a_compiled_program(self):
+        x = jnp.ones(2)
+
+        @jax.jit
+        def first_step(sampler):
+            return sampler.update(x, sampler.init(x, jax.random.key(0)), x)[1].clock.dt
+
+        sampler = sundman.samadams(0.1)
+        half = jax.tree.map(lambda leaf: leaf, sampler)
+        half = sundman.compose(half.integrator, half.clock.replace(dtau=0.05))
+        assert first_step(half) == pytest.approx(0.5 * float(first_step(sampler)), rel=1e-5)
+        slope = jax.grad(first_step)(sampler).clock.dtau
+        assert float(slope) == pytest.approx(float(first_step(sampler)) / 0.1, rel=1e-4)
+
+    def test_a_sampler_cannot_be_changed_but_replaced(self):
+        sampler = sundman.sghmc(0.01, gamma=5.0)
+        with pytest.raises(AttributeError, match=r"replace\(clock=...\)"):
+            sampler.clock = clocks.constant(0.1)
+        assert sampler.replace(h=0.02, gamma=2.0) == sundman.sghmc(0.02, gamma=2.0)
+        assert sampler.replace(temperature=0.5) == sampler.with_temperature(0.5)
+        with pytest.raises(TypeError, match="no setting 'dtau'"):
+            sampler.replace(dtau=0.1)
+
+    def test_step_is_update_applied_on_the_mean_loss_too(self):
+        x, key = jnp.ones(2), jax.random.key(0)
+        sampler = sundman.sgld(1e-3).on_mean_loss(100)
+        state = sampler.init(x, key)
+        moved, _ = sampler.step(x, state, x)
+        np.testing.assert_allclose(moved, x + sampler.update(x, state, x)[0], rtol=1e-6)
+        with pytest.raises(ValueError, match="mean loss of 100 rows already"):
+            sampler.on_mean_loss(20)
+        big = sundman.sgld(1e-6, 0.0).on_mean_loss(70_000)
+        half = jnp.ones(2, jnp.float16)
+        updates, _ = big.update(2 * half, big.init(half, key), half)
+        assert np.isfinite(updates).all()
+
+    def test_methods_of_a_stacked_sampler(self):
+        steps = jnp.array([0.1, 0.2])
+        stacked = jax.vmap(sundman.samadams)(steps)
+        warm = stacked.with_temperature(2.0)
+        assert warm.stacked == 2
+        assert warm.of_chain(1).temperature == 2.0
+        rates = jax.vmap(lambda h: sundman.sgld(sundman.LearningRate(h)))(steps)
+        np.testing.assert_allclose(rates.in_time(10).clock.h, steps / 10)
+        assert rates.on_mean_loss(10).of_chain(0).rows == 10
+        with pytest.raises(TypeError, match="settings for several chains"):
+            stacked.init(jnp.zeros(2), jax.random.key(0))
+        with pytest.raises(ValueError, match="leave .with_key"):
+            sundman.sample(
+                bowl,
+                sundman.sgld(0.1).with_key(jax.random.key(0)),
+                init=jnp.ones(2),
+                key=jax.random.key(0),
+                steps=2,
+            )
+
+    def test_settings_inside_settings_are_checked_for_every_chain(self):
+        friction = jnp.array([-1.0, 1.0])
+        sampler = jax.vmap(lambda g: sundman.cyclical_sghmc(1e-3, cycle=10, gamma=g))(friction)
+        run = {"init": jnp.ones(2), "key": jax.random.key(0), "steps": 20, "chains": 2}
+        with pytest.raises(ValueError, match="chain 0 of the stacked sampler: gamma"):
+            sundman.sample(bowl, sampler, **run)
+
+    @pytest.mark.parametrize(
+        "make",
+        [
+            lambda h: sundman.replica_exchange_sgld(h),
+            lambda h: sundman.sgrld(h, metric=sundman.metric_tensors.monge(bowl, 0.1)),
+            lambda h: sundman.psgld(h, curvature=sundman.curvature.exact(bowl)),
+        ],
+        ids=["replicas", "metric", "curvature"],
+    )
+    def test_whatever_is_stacked_can_be_shown_and_run(self, make):
+        stacked = jax.vmap(make)(jnp.array([0.01, 0.02]))
+        assert "compose" in repr(stacked)
+        run = {"init": jnp.ones(2), "key": jax.random.key(0), "steps": 5, "chains": 2}
+        assert np.isfinite(sundman.sample(bowl, stacked, **run).values).all()
+
+    def test_double_precision_is_not_forced_on_the_state(self, x64):
+        stacked = jax.vmap(sundman.samadams)(jnp.array([0.01, 0.02]))
+        run = {"key": jax.random.key(0), "steps": 5, "chains": 2}
+        draws = sundman.sample(bowl, stacked, init=jnp.ones(2, jnp.float32), **run)
+        assert draws.values.dtype == np.float32
+
+    def test_functions_with_traced_numbers_are_refused(self):
+        with pytest.raises(TypeError, match="step_size is a function with a traced number"):
+            jax.vmap(lambda h: sundman.sgld(optax.constant_schedule(h)))(jnp.array([0.1, 0.2]))
+
+    def test_choices_of_any_kind_of_number(self):
+        assert sundman.sa_sgld(0.1, **{**CLOCK, "r": jnp.float32(0.5)}) == sundman.sa_sgld(
+            0.1, **CLOCK
+        )
+        with pytest.raises(TypeError, match="blockwise must be True or False"):
+            sundman.sa_sgld(0.1, **CLOCK, blockwise="no")
+
+    def test_a_potential_that_is_a_value_compiles_once(self):
+        class Well(Value):
+            stiffness: float = 1.0
+
+            def __call__(self, x):
+                return self.stiffness * bowl(x)
+
+        run = {"init": jnp.ones(2), "key": jax.random.key(0), "steps": 20}
+        sundman.sample(Well(1.0), sundman.sgld(0.01), **run)
+        before = COUNTER.number
+        sundman.sample(Well(2.0), sundman.sgld(0.01), **run)
+        assert COUNTER.number == before

@@ -10,7 +10,16 @@ import jax.numpy as jnp
 from jax import Array
 
 from sundman import check
-from sundman.clocks.base import Clock, ClockState, PyTree, Stages, Step, advance, step_size
+from sundman.clocks.base import (
+    Clock,
+    ClockState,
+    PyTree,
+    Stages,
+    Step,
+    advance,
+    check_schedule,
+    step_size,
+)
 from sundman.functions import as_value
 from sundman.units import LearningRate
 from sundman.value import Number, static
@@ -38,7 +47,7 @@ class _FromStep(_Scheduled):
     def __post_init__(self) -> None:
         step_size(h=self.h)
         if not isinstance(self.h, LearningRate):
-            self.settle(h=check.positive)
+            self._settle(h=check.positive)
 
     @property
     def in_learning_rates(self) -> bool:
@@ -97,8 +106,8 @@ class Schedule(_Scheduled):
                 f"step_size must be a function of the step number (an optax schedule), got "
                 f"{self.step_size!r}; for a fixed step use clocks.constant({self.step_size!r})"
             )
-        check.not_negative(**{"step_size(0)": self.step_size(0)})
-        self.set(step_size=as_value(step_size=self.step_size))
+        check_schedule("step_size", self.step_size)
+        self._set(step_size=as_value(step_size=self.step_size))
 
     def at(self, step: Array) -> Any:
         """step_size(n)."""
@@ -126,7 +135,7 @@ class Polynomial(_FromStep):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self.settle(offset=check.positive, power=check.positive)
+        self._settle(offset=check.positive, power=check.positive)
         if check.known(self.power) and self.power > 1:
             raise ValueError(
                 f"power must be at most 1, or the total time stays finite; got power={self.power!r}"
@@ -162,7 +171,7 @@ class Cyclical(_FromStep):
         check.choices_are_static(cycle=self.cycle, explore=self.explore)
         check.count("cycle", self.cycle, least=1)
         if self.explore is not None:
-            self.set(explore=_steps_of(self.explore, self.cycle))
+            self._set(explore=_steps_of(self.explore, self.cycle))
 
     @property
     def stages(self) -> Stages | None:

@@ -14,8 +14,7 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from sundman import check
-from sundman.clocks.base import Clock, ClockState, PyTree, Stages, advance
+from sundman.clocks.base import Clock, ClockState, PyTree, Stages, advance, check_schedule
 from sundman.functions import as_value
 
 
@@ -43,8 +42,8 @@ class Times(Clock):
                 "schedule must be a function of the step number (an optax schedule), got "
                 f"{self.schedule!r}"
             )
-        check.not_negative(**{"schedule(0)": self.schedule(0)})
-        self.set(schedule=as_value(schedule=self.schedule))
+        check_schedule("schedule", self.schedule)
+        self._set(schedule=as_value(schedule=self.schedule))
 
     @property
     def label(self) -> str:  # type: ignore[override]
@@ -91,6 +90,10 @@ class Times(Clock):
     def in_time(self, size: int, *, kinetic: bool) -> Clock:
         """The product with the clock in physical time."""
         return self.replace(clock=self.clock.in_time(size, kinetic=kinetic))
+
+    def prepared(self) -> Clock:
+        """The product with the clock prepared."""
+        return self.replace(clock=self.clock.prepared())
 
     def init(self, params: PyTree) -> ClockState:
         """That of the clock."""

@@ -18,10 +18,11 @@ correlated with it, a bias that does not vanish with dtau unless alpha dtau does
 
 from __future__ import annotations
 
+import copy
 import math
 from collections.abc import Callable
 from dataclasses import KW_ONLY
-from typing import Any, TypedDict, cast
+from typing import Any, NamedTuple, TypedDict, cast
 
 import jax
 import jax.numpy as jnp
@@ -65,6 +66,21 @@ class SundmanSettings(TypedDict, total=False):
     zeta_0: Number | None
     blockwise: bool
     monitor: Monitor | Callable[[PyTree, PyTree], Any] | None
+
+
+class Constants(NamedTuple):
+    """What the equations have of the settings alone.
+
+    forget = 1 - rho; gain and floor turn ||G||^s into the stationary zeta, g/alpha;
+    shortest = m dtau, span = (M - m) dtau, stretch = k of psi.
+    """
+
+    forget: Any
+    gain: Any
+    floor: Any
+    shortest: Any
+    span: Any
+    stretch: Any
 
 
 class Sundman(Clock):
@@ -112,12 +128,7 @@ class Sundman(Clock):
     blockwise: bool = static(default=False)
     monitor: Any = None
     a: Number | None = None
-    forget: Any = derived()
-    gain: Any = derived()
-    floor: Any = derived()
-    shortest: Any = derived()
-    span: Any = derived()
-    stretch: Any = derived()
+    constants: Constants | None = derived()
 
     def __post_init__(self) -> None:
         step_size(dtau=self.dtau)
@@ -133,41 +144,37 @@ class Sundman(Clock):
                 f"alpha={self.alpha!r}, a={self.a!r}"
             )
         if not isinstance(self.dtau, LearningRate):
-            self.settle(dtau=check.positive)
+            self._settle(dtau=check.positive)
         check.choices_are_static(
             r=self.r, s=self.s, psi=self.psi, lag=self.lag, blockwise=self.blockwise
         )
         check.positive(s=self.s)
+        check.flag(blockwise=self.blockwise)
+        self._set(s=float(self.s), r=None if self.r is None else _plain(self.r))
         check.choice("lag", self.lag, LAGS)
         for name in ("alpha", "a", "zeta_0"):
             if getattr(self, name) is not None:
-                self.settle(**{name: check.not_negative if name == "zeta_0" else check.positive})
-        self.settle(omega=check.positive, kappa=check.positive, delta=check.not_negative)
+                self._settle(**{name: check.not_negative if name == "zeta_0" else check.positive})
+        self._settle(omega=check.positive, kappa=check.positive, delta=check.not_negative)
         if isinstance(self.psi, str):
-            self.set(psi=self.psi.replace("-", "_"))
-        self.set(m=check_psi(self.psi, m=self.m, M=self.M, r=self.r))
-        self.settle(m=check.positive, M=check.positive)
+            self._set(psi=self.psi.replace("-", "_"))
+        self._set(m=check_psi(self.psi, m=self.m, M=self.M, r=self.r))
+        self._settle(m=check.positive, M=check.positive)
         if self.monitor is not None:
-            self.set(monitor=as_monitor(self.monitor))
+            self._set(monitor=as_monitor(self.monitor))
             if self.blockwise:
                 raise ValueError(
                     "blockwise has a zeta for every array of the parameters, a monitor gives one "
                     "number for all of them: give one of the two"
                 )
-        if not isinstance(self.dtau, LearningRate):
-            self._work_out(self.dtau)
 
-    def _work_out(self, dtau: Number) -> None:
-        """The constants of the loop, so that a step has nothing to work out but zeta and psi.
-
-        forget = 1 - rho; gain and floor turn ||G||^s into the stationary zeta, g/alpha;
-        shortest = m dtau, span = (M - m) dtau, stretch = k of psi.
-        """
-        m, M = cast(Number, self.m), cast(Number, self.M)  # __post_init__ gave both
+    def _work_out(self) -> Constants:
+        """The constants of the equations."""
+        dtau, m, M = (cast(Number, number) for number in (self.dtau, self.m, self.M))
         memory: Any = self.alpha * dtau if self.alpha is not None else self.a
         numpy = math if isinstance(memory, float) else jnp
         stationary = 1.0 if self.psi == "scale_free" else dtau / memory
-        self.set(
+        return Constants(
             forget=-numpy.expm1(-memory),
             gain=stationary / self.omega,
             floor=stationary * self.delta,
@@ -175,6 +182,12 @@ class Sundman(Clock):
             span=M * dtau - m * dtau,
             stretch=stretch_of(self.psi, m, M) if isinstance(self.psi, str) else None,
         )
+
+    def prepared(self) -> Sundman:
+        """The clock with its constants worked out: a loop has nothing left but zeta and psi."""
+        clock = copy.copy(self)
+        clock._set(constants=self._work_out())
+        return clock
 
     @property
     def biased(self) -> bool:
@@ -217,30 +230,36 @@ class Sundman(Clock):
                 grads, params, state.memory, jnp.where(begun, state.step, jnp.uint32(0))
             )
         largest = jnp.finfo(dtype).max  # an infinite zeta would never be forgotten
-        target = jnp.minimum(power(squares, self.s / 2.0) * self.gain + self.floor, largest)
+        c = self._work_out() if self.constants is None else self.constants
+        target = jnp.minimum(power(squares, self.s / 2.0) * c.gain + c.floor, largest)
         zeta = state.zeta
         assert zeta is not None  # init gave it
         if self.zeta_0 is None:
             zeta = jnp.where(begun, zeta, target)
-        zeta_next = zeta + self.forget * (target - zeta)
+        zeta_next = (zeta + c.forget * (target - zeta)).astype(dtype)
         if self.lag == "none":
             effective = zeta_next
         elif self.lag == "full":
             effective = zeta
         else:
             effective = jnp.maximum(zeta, target / self.kappa)
-        dt = self._step(effective).astype(dtype)
+        dt = self._step(c, effective).astype(dtype)
         after = advance(state, jnp.mean(dt) if self.blockwise else dt, zeta_next, memory)
         if self.blockwise:
             return jax.tree.unflatten(jax.tree.structure(params), list(dt)), after
         return after.dt, after
 
-    def _step(self, zeta: Array) -> Array:
+    def _step(self, c: Constants, zeta: Array) -> Array:
         """psi(zeta) dtau, between m dtau and M dtau."""
         if isinstance(self.psi, str):
-            return self.shortest + self.span / (1.0 + self.stretch * power(zeta, self.r))
+            return c.shortest + c.span / (1.0 + c.stretch * power(zeta, self.r))
         dtau: Any = self.dtau
-        return jnp.clip(dtau * self.psi(zeta), self.shortest, self.shortest + self.span)
+        return jnp.clip(dtau * self.psi(zeta), c.shortest, c.shortest + c.span)
+
+
+def _plain(r: Any) -> Any:
+    """A number of any kind as a float; anything else as it is, to be refused by name."""
+    return float(r) if hasattr(r, "__float__") and not isinstance(r, (bool, str)) else r
 
 
 def _squared_norms(grads: PyTree, dtype: Any, blockwise: bool) -> Array:

@@ -7,6 +7,7 @@ precision a plain sum stands still after some 1e7 steps.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, ClassVar, NamedTuple
 
 import jax
@@ -99,6 +100,10 @@ class Clock(Value):
         """Whether the step is a learning rate on the mean loss, whose time is not known yet."""
         return False
 
+    def prepared(self) -> Clock:
+        """The clock for a long loop, with what can be worked out before it."""
+        return self
+
     def in_time(self, size: int, *, kinetic: bool) -> Clock:
         """The clock in physical time, where the mean loss is that of ``size`` rows."""
         del size, kinetic
@@ -110,6 +115,18 @@ def step_size(**arguments: Any) -> None:
     for name, value in arguments.items():
         if not isinstance(value, LearningRate):
             check.positive(**{name: value})
+
+
+def check_schedule(name: str, schedule: Callable[[Any], Any]) -> None:
+    """A schedule must give steps of 0 or more, and hold no traced number unless it is a value."""
+    first = schedule(0)
+    if not isinstance(schedule, Value) and not check.known(first):
+        raise TypeError(
+            f"{name} is a function with a traced number in it, and a function is a choice, part of "
+            "the compiled program: under jax.vmap map a clock in physical time, or make the "
+            "schedule a sundman.value.Value"
+        )
+    check.not_negative(**{f"{name}(0)": first})
 
 
 def time_dtype(params: PyTree) -> Any:

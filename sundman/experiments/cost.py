@@ -36,7 +36,7 @@ def measure(chains: dict[str, Chain], data: Dataset) -> Numbers:
     start = posterior.position(models.mlp_init(jax.random.key(0), sizes))
     batch = min(network.BATCH, posterior.size // 10)
     runs = {
-        name: stepping(network.sampler_of(chain, posterior), posterior, batch)
+        name: stepping(network.sampler_of(chain).in_time(posterior.size), posterior, batch)
         for name, chain in chains.items()
     }
 

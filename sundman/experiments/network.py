@@ -105,18 +105,12 @@ def predictions(posterior: sundman.Posterior, data: Dataset) -> Callable[[Any], 
     return lambda position: posterior.predict(position, x_test)
 
 
-def sampler_of(chain: Chain, posterior: sundman.Posterior) -> sundman.Sampler:
-    """The chain's sampler, its step converted to physical time."""
-    return _sampler(chain.sampler, chain.step, chain.r, posterior)
-
-
-@cache
-def _sampler(name: str, step: float, r: float, posterior: sundman.Posterior) -> sundman.Sampler:
-    """One sampler for all seeds: a loop is compiled once for each."""
-    dt = posterior.time_step(step)
-    if name == "sgld":
-        return sundman.sgld(dt)
-    return sundman.sa_sgld(dt, r=r, omega=float(posterior.size) ** 2, **CLOCK)
+def sampler_of(chain: Chain) -> sundman.Sampler:
+    """The chain's sampler, its step a learning rate."""
+    rate = sundman.LearningRate(chain.step)
+    if chain.sampler == "sgld":
+        return sundman.sgld(rate)
+    return sundman.sa_sgld(rate, r=chain.r, **CLOCK)
 
 
 def run(bench: Bench, name: str, chain: Chain, data: str | Path | None) -> Numbers | None:
@@ -141,7 +135,7 @@ def sample_and_score(chain: Chain, data: Dataset, store: Path, console: Any = No
     try:
         draws = quiet.sample(
             posterior,
-            sampler_of(chain, posterior),
+            sampler_of(chain),
             init=models.mlp_init(start, sizes),
             key=noise,
             burn_in=burn_in,

@@ -67,7 +67,7 @@ def steps_taken(draws: sundman.Draws, posterior: sundman.Posterior, skipped: int
     good = draws.weight[0] > 0
     kept = good & (np.arange(len(good)) >= skipped)
     dt = np.asarray(draws.stats["dt"][0], np.float64)[kept if kept.any() else good]
-    h = posterior.learning_rate(1.0) * dt if dt.size else np.array([math.nan])
+    h = posterior.learning_rate(1.0, kinetic=False) * dt if dt.size else np.array([math.nan])
     step = int(draws.settings["diverged_step"][0])
     return {
         "mean_step": _finite(h.mean()),

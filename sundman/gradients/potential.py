@@ -11,18 +11,19 @@ import jax
 from jax import Array
 
 from sundman import check
+from sundman.functions import as_value
 from sundman.gradients.base import GradientEstimator, Potential, PyTree
 from sundman.noise import Stream, gaussian, purposes, substream
-from sundman.value import Number, static
+from sundman.value import Number
 
 
 class Exact(GradientEstimator):
     """The exact gradient of a potential, by automatic differentiation."""
 
-    potential: Potential = static()
+    potential: Potential
 
     def __post_init__(self) -> None:
-        check.function(potential=self.potential)
+        self._set(potential=as_value(potential=self.potential))
 
     def __call__(self, stream: Stream, position: PyTree, batch: Any = None) -> tuple[Array, PyTree]:
         """(U, grad U)."""
@@ -33,12 +34,12 @@ class Exact(GradientEstimator):
 class Noisy(GradientEstimator):
     """The exact gradient with white noise of standard deviation ``sigma`` per coordinate."""
 
-    potential: Potential = static()
+    potential: Potential
     sigma: Number
 
     def __post_init__(self) -> None:
-        check.function(potential=self.potential)
-        self.settle(sigma=check.not_negative)
+        self._set(potential=as_value(potential=self.potential))
+        self._settle(sigma=check.not_negative)
 
     def __call__(self, stream: Stream, position: PyTree, batch: Any = None) -> tuple[Array, PyTree]:
         """(U, grad U + sigma xi)."""

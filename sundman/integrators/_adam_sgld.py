@@ -65,7 +65,7 @@ class AdamSgld(Integrator):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self.settle(beta1=check.decay, beta2=check.decay, eps=check.positive, scale=check.positive)
+        self._settle(beta1=check.decay, beta2=check.decay, eps=check.positive, scale=check.positive)
         check_noise(self.noise)
 
     @property

@@ -57,7 +57,7 @@ class Baoab(Integrator):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self.settle(gamma=check.positive, sigma=check.not_negative)
+        self._settle(gamma=check.positive, sigma=check.not_negative)
 
     def init(self, params: PyTree) -> KineticState:
         """Zero momentum."""

@@ -88,7 +88,7 @@ class Contour(Integrator):
         check.count("bins", self.bins, least=2)
         if self.learn is not None:
             check.count("learn", self.learn, least=0)
-        self.settle(
+        self._settle(
             low=check.number,
             high=check.number,
             flatness=check.not_negative,

@@ -51,7 +51,7 @@ class Obabo(Integrator):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self.settle(gamma=check.positive, sigma=check.not_negative)
+        self._settle(gamma=check.positive, sigma=check.not_negative)
 
     def init(self, params: PyTree) -> KineticState:
         """Zero momentum."""

@@ -93,16 +93,16 @@ class Psgld(Integrator):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self.settle(decay=check.decay, eps=check.positive, scale=check.positive)
+        self._settle(decay=check.decay, eps=check.positive, scale=check.positive)
         check.choice("divergence", self.divergence, DIVERGENCES)
         check_noise(self.noise)
         if self.curvature is not None:
-            self.set(curvature=as_curvature(self.curvature))
+            self._set(curvature=as_curvature(self.curvature))
 
     @property
     def biased(self) -> bool:
-        """Without the curvature, by design."""
-        return self.curvature is None
+        """By design, unless the whole Gamma is added."""
+        return self.curvature is None or self.divergence == "step"
 
     def init(self, params: PyTree) -> SquareState:
         """V of no gradient."""

@@ -97,13 +97,13 @@ class ReplicaExchange(Integrator):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self.settle(swap_rate=check.positive, energy_variance=check.not_negative)
+        self._settle(swap_rate=check.positive, energy_variance=check.not_negative)
         if not isinstance(self.ratios, Sequence):
             raise TypeError(f"ratios must be a sequence such as (1.0, 4.0), got {self.ratios!r}")
         ratios = tuple(self.ratios)
         factors = (1.0,) * len(ratios) if self.step_factors is None else tuple(self.step_factors)
         _check_numbers(ratios, factors)
-        self.set(ratios=ratios, step_factors=factors)
+        self._set(ratios=ratios, step_factors=factors)
 
     @property
     def replicas(self) -> int:

@@ -54,7 +54,7 @@ class Sghmc(Integrator):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self.settle(gamma=check.positive, sigma=check.not_negative)
+        self._settle(gamma=check.positive, sigma=check.not_negative)
         check_noise(self.noise)
 
     def init(self, params: PyTree) -> MomentumState:

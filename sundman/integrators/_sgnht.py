@@ -5,7 +5,7 @@
 Ding et al. (2014); split as B A D O D A B (Leimkuhler, Shang 2016, "Adaptive thermostats for
 noisy gradient systems"), D being the half step of xi and O the Ornstein-Uhlenbeck step with
 friction xi. White gradient noise of unknown size only shifts xi: the positions keep the right
-temperature. One gradient a step, as in :mod:`sundman.integrators.baoab`.
+temperature. One gradient a step, as in :class:`sundman.integrators.baoab`.
 
 With ``per_coordinate`` each coordinate has a thermostat of its own, so that gradient noise may
 differ from one to the next:
@@ -82,7 +82,7 @@ class Sgnht(Integrator):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self.settle(gamma=check.positive, mass=check.positive)
+        self._settle(gamma=check.positive, mass=check.positive)
         check.choices_are_static(per_coordinate=self.per_coordinate)
 
     def init(self, params: PyTree) -> ThermostatState:

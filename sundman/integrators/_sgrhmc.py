@@ -62,7 +62,7 @@ class Sgrhmc(Integrator):
     def __post_init__(self) -> None:
         super().__post_init__()
         must_be_metric(self.metric)
-        self.settle(gamma=check.positive)
+        self._settle(gamma=check.positive)
         check.choices_are_static(divergence=self.divergence)
         check_noise(self.noise)
 

@@ -54,8 +54,8 @@ class Integrator(Value):
 
     def __post_init__(self) -> None:
         if self.temperature is not None:
-            self.settle(temperature=check.not_negative)
-        self.set(cold=check.known(self.temperature) and self.temperature == 0)
+            self._settle(temperature=check.not_negative)
+        self._set(cold=check.known(self.temperature) and self.temperature == 0)
 
     @property
     def T(self) -> Number:

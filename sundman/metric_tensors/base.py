@@ -10,7 +10,7 @@ your own needs only its root; this one is G = (1 + strength |theta|^2) I:
         is_diagonal = True
 
         def __post_init__(self):
-            self.settle(strength=check.not_negative)
+            self._settle(strength=check.not_negative)
 
         def root_times(self, position, v):
             return v / jnp.sqrt(1.0 + self.strength * jnp.sum(position**2))

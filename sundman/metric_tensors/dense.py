@@ -33,7 +33,7 @@ class Dense(Metric):
     name: str = static(default="dense", kw_only=True)  # type: ignore[misc]
 
     def __post_init__(self) -> None:
-        self.set(function=as_value(function=self.function))
+        self._set(function=as_value(function=self.function))
 
     def _factor(self, position: Array) -> Array:
         """L."""

@@ -41,7 +41,7 @@ class DiagonalMetric(Metric):
         if not callable(self.slope):
             check.choice("slope", self.slope, SLOPES)
         check.count("probes", self.probes, least=1)
-        self.set(probes=int(self.probes))
+        self._set(probes=int(self.probes))
 
     def g(self, position: PyTree) -> PyTree:
         """The diagonal of G, a tree like the position, all positive."""
@@ -109,7 +109,7 @@ class Diagonal(DiagonalMetric):
     name: str = static(default="diagonal", kw_only=True)  # type: ignore[misc]
 
     def __post_init__(self) -> None:
-        self.set(function=as_value(function=self.function))
+        self._set(function=as_value(function=self.function))
         super().__post_init__()
 
     def g(self, position: PyTree) -> PyTree:

@@ -41,11 +41,11 @@ class Fisher(DiagonalMetric):
     scale: Number = field(default=1.0, kw_only=True)
 
     def __post_init__(self) -> None:
-        self.set(
+        self._set(
             log_likelihood=as_value(log_likelihood=self.log_likelihood),
             rows=jax.tree.map(jnp.asarray, self.rows),
         )
-        self.settle(prior_precision=check.positive, scale=check.positive)
+        self._settle(prior_precision=check.positive, scale=check.positive)
         super().__post_init__()
 
     def g(self, position: PyTree) -> PyTree:
@@ -73,10 +73,10 @@ class PosteriorFisher(DiagonalMetric):
     def __post_init__(self) -> None:
         if self.posterior.host is not None:
             raise ValueError("this posterior streams its data: use fisher with rows of your own")
-        self.settle(prior_precision=check.positive)
+        self._settle(prior_precision=check.positive)
         if self.rows is not None:
             check.count("rows", self.rows, least=1)
-            self.set(rows=min(int(self.rows), self.posterior.size))
+            self._set(rows=min(int(self.rows), self.posterior.size))
         super().__post_init__()
 
     def g(self, position: PyTree) -> PyTree:

@@ -42,10 +42,10 @@ class Monge(Metric):
     )
 
     def __post_init__(self) -> None:
-        self.set(potential=as_value(potential=self.potential))
-        self.settle(alpha=check.not_negative)
+        self._set(potential=as_value(potential=self.potential))
+        self._settle(alpha=check.not_negative)
         if self.curvature is not None:
-            self.set(curvature=as_curvature(self.curvature))
+            self._set(curvature=as_curvature(self.curvature))
 
     def root_times(self, position: PyTree, v: PyTree) -> PyTree:
         """v - chi (u . v) u."""

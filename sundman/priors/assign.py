@@ -34,7 +34,7 @@ class Rules(Value):
     priors: tuple[Prior, ...]
 
     def __post_init__(self) -> None:
-        self.set(patterns=tuple(self.patterns), priors=tuple(self.priors))
+        self._set(patterns=tuple(self.patterns), priors=tuple(self.priors))
         if not self.patterns or len(self.patterns) != len(self.priors):
             raise ValueError(
                 f"rules need one prior for each pattern: got {len(self.patterns)} patterns and "

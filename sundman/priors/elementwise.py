@@ -49,8 +49,8 @@ class _OfOneScale(_Elementwise):
     fan_in: str | int | None = static(default=None, kw_only=True)
 
     def __post_init__(self) -> None:
-        self.settle(scale=check.positive)
-        self.set(fan_in=checked_fan_in(self.fan_in))
+        self._settle(scale=check.positive)
+        self._set(fan_in=checked_fan_in(self.fan_in))
 
     def _scale(self, shape: tuple[int, ...]) -> Number:
         return scale_for(shape, self.scale, self.fan_in)
@@ -99,8 +99,8 @@ class StudentT(_Elementwise):
     fan_in: str | int | None = static(default=None, kw_only=True)
 
     def __post_init__(self) -> None:
-        self.settle(df=check.positive, scale=check.positive)
-        self.set(fan_in=checked_fan_in(self.fan_in))
+        self._settle(df=check.positive, scale=check.positive)
+        self._set(fan_in=checked_fan_in(self.fan_in))
 
     def _scale(self, shape: tuple[int, ...]) -> Number:
         return scale_for(shape, self.scale, self.fan_in)
@@ -120,10 +120,10 @@ class ScaleMixture(_Elementwise):
     fan_in: str | int | None = static(default=None, kw_only=True)
 
     def __post_init__(self) -> None:
-        self.settle(narrow=check.positive, wide=check.positive, fraction=check.positive)
+        self._settle(narrow=check.positive, wide=check.positive, fraction=check.positive)
         if check.known(self.fraction) and self.fraction >= 1:
             raise ValueError(f"fraction must be between 0 and 1, got fraction={self.fraction!r}")
-        self.set(fan_in=checked_fan_in(self.fan_in))
+        self._set(fan_in=checked_fan_in(self.fan_in))
 
     def _scale(self, shape: tuple[int, ...]) -> Number:
         return scale_for(shape, self.wide, self.fan_in)

@@ -65,8 +65,8 @@ class Horseshoe(Prior):
         check.choice("form", self.form, FORMS)
         check.choices_are_static(jacobian=self.jacobian)
         positive = check.positive
-        self.settle(scale=positive, floor=positive, slab=positive, slab_df=positive)
-        self.set(fan_in=checked_fan_in(self.fan_in), jacobian=bool(self.jacobian))
+        self._settle(scale=positive, floor=positive, slab=positive, slab_df=positive)
+        self._set(fan_in=checked_fan_in(self.fan_in), jacobian=bool(self.jacobian))
 
     @property
     def sees_squares(self) -> bool:

@@ -122,7 +122,7 @@ def label_of(sampler: Sampler) -> str:
     integrator, clock = sampler.integrator, sampler.clock
     moves_by = getattr(integrator, "moves_by", integrator)
     for each in RECIPES.values():
-        alike = isinstance(moves_by, each.integrator) and isinstance(clock, each.clock)
+        alike = type(moves_by) is each.integrator and type(clock) is each.clock
         if alike and each.in_cycles == (moves_by is not integrator):
             return each.label
     fixed = (each.label for each in RECIPES.values() if isinstance(integrator, each.integrator))

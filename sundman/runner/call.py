@@ -189,7 +189,7 @@ def prepare(call: Call, size: Piece | None = None) -> Parts:
     chain = start.start_chains(positions, sampler, call.key, stacked=stacked)
     chain = start.with_memory(chain, gradient)
     plan = loop.Plan(
-        gradient, sampler, collect, weighting, call.stats, online, call.native, stacked
+        gradient, sampler.prepared(), collect, weighting, call.stats, online, call.native, stacked
     )
     at_once, batch = _host(gradient)
     if size is None:

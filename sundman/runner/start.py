@@ -67,6 +67,8 @@ def settle_units(target: Any, sampler: Sampler) -> Sampler:
             "sample works with the gradient of U at full-data scale: give it the sampler without "
             ".on_mean_loss(N), which is for loops of your own"
         )
+    if sampler.key is not None:
+        raise ValueError("sample gives each chain a key of its own: leave .with_key(key) away")
     if not sampler.clock.in_learning_rates:
         return sampler
     posterior = _posterior(target)
@@ -75,10 +77,7 @@ def settle_units(target: Any, sampler: Sampler) -> Sampler:
             f"the step of {sampler!r} is a learning rate on the mean loss of N rows, and this "
             "target has no rows: give a step in physical time, or sampler.in_time(N)"
         )
-    size = posterior.size
-    if sampler.stacked:
-        return jax.vmap(lambda one: one.in_time(size))(sampler)
-    return sampler.in_time(size)
+    return sampler.in_time(posterior.size)
 
 
 def settle_temperature(target: Any, sampler: Sampler) -> Sampler:
@@ -91,10 +90,7 @@ def settle_temperature(target: Any, sampler: Sampler) -> Sampler:
     if wanted is None or (isinstance(stated, Target) and wanted == 1.0 and has is not None):
         return sampler  # a target is at temperature 1 unless it says otherwise
     if has is None:
-        number = sampler.stacked
-        return sampler.with_temperature(wanted) if not number else jax.vmap(
-            lambda one: one.with_temperature(jnp.float32(wanted))
-        )(sampler)  # fmt: skip
+        return sampler.with_temperature(wanted)
     if isinstance(has, Tracer) or np.all(np.asarray(has) == wanted):
         return sampler
     raise ValueError(

@@ -35,7 +35,7 @@ class BananaPotential(Value):
     spread: Number
 
     def __post_init__(self) -> None:
-        self.settle(curvature=check.positive, spread=check.positive)
+        self._settle(curvature=check.positive, spread=check.positive)
 
     def __call__(self, x: Array) -> Array:
         """U(x)."""

@@ -157,7 +157,7 @@ class Virial(Value):
     potential: Observable
 
     def __post_init__(self) -> None:
-        self.set(potential=as_value(potential=self.potential))
+        self._set(potential=as_value(potential=self.potential))
 
     def __call__(self, x: Array) -> Array:
         """x . grad U(x)."""
@@ -170,7 +170,7 @@ class SquaredGradient(Value):
     potential: Observable
 
     def __post_init__(self) -> None:
-        self.set(potential=as_value(potential=self.potential))
+        self._set(potential=as_value(potential=self.potential))
 
     def __call__(self, x: Array) -> Array:
         """|grad U(x)|^2."""

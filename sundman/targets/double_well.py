@@ -33,7 +33,7 @@ class DoubleWellPotential(Value):
     tilt: Number
 
     def __post_init__(self) -> None:
-        self.settle(barrier=check.positive, tilt=check.number)
+        self._settle(barrier=check.positive, tilt=check.number)
 
     def __call__(self, x: Any) -> Any:
         """U(x)."""

@@ -43,7 +43,7 @@ class FunnelPotential(Value):
     s: Number
 
     def __post_init__(self) -> None:
-        self.settle(s=check.positive)
+        self._settle(s=check.positive)
 
     def __call__(self, x: Array) -> Array:
         """U(x)."""

@@ -29,7 +29,7 @@ class QuarticPotential(Value):
     quadratic: Number
 
     def __post_init__(self) -> None:
-        self.settle(quadratic=check.not_negative)
+        self._settle(quadratic=check.not_negative)
 
     def __call__(self, x: Any) -> Any:
         """U(x)."""

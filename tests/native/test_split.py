@@ -63,7 +63,7 @@ def test_parts_make_the_gradient_its_norm_and_its_product(name):
 )
 def test_runs_agree_on_both_paths(name, sampler, request):
     posterior, position, _ = _case(name)
-    step = posterior.time_step(1e-3)
+    step = posterior.time_step(1e-3, kinetic=False)
     clock = {"alpha": 1e3, "m": 0.5, "M": 2.0, "r": 0.25, "omega": 9e4}
     make = {
         "sa_sgld": lambda: sundman.sa_sgld(step, **clock),

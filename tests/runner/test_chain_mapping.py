@@ -43,7 +43,7 @@ def turn_about(monkeypatch):
 )
 def test_the_same_draws_in_turn_and_side_by_side(turn_about, more):
     posterior = sundman.Posterior(models.mlp_apply, data=DATA)
-    sampler = sundman.sa_sgld(posterior.time_step(0.01), **CLOCK)
+    sampler = sundman.sa_sgld(posterior.time_step(0.01, kinetic=False), **CLOCK)
     found = []
     for turn in (False, True):
         turn_about(turn)
@@ -63,7 +63,7 @@ def _network_block(width: int, horseshoe: bool, kernels: bool):
     rules = {"kernel": priors.horseshoe(1.0, fan_in="leading"), "bias": priors.horseshoe(1.0)}
     prior = rules if horseshoe else priors.gaussian(1.0)
     posterior = sundman.Posterior(models.mlp_apply, data=data, prior=prior)
-    sampler = sundman.sa_sgld(posterior.time_step(0.01), **CLOCK)
+    sampler = sundman.sa_sgld(posterior.time_step(0.01, kinetic=False), **CLOCK)
     gradient = minibatch(posterior, 100)
     plan = loop.Plan(gradient, sampler, lambda position: jnp.float32(0.0), native=kernels)
     positions = jax.tree.map(lambda leaf: leaf[None], posterior.position(init))

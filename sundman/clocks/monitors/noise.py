@@ -41,8 +41,8 @@ class NoiseCorrected(Monitor):
 
     def __post_init__(self) -> None:
         if self.sigma is not None:
-            self.settle(sigma=check.not_negative)
-        self.settle(average=check.positive)
+            self._settle(sigma=check.not_negative)
+        self._settle(average=check.positive)
         if check.known(self.average) and self.average > 1.0:
             raise ValueError(f"average is a share, at most 1; got average={self.average!r}")
 

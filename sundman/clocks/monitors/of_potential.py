@@ -13,9 +13,10 @@ from jax import Array
 from sundman import check
 from sundman.clocks.base import PyTree, time_dtype
 from sundman.clocks.monitors.base import Monitor, check_callable, total
+from sundman.functions import as_value
 from sundman.noise import Stream
 from sundman.noise.stream import map_leaves, words
-from sundman.value import Number, static
+from sundman.value import Number
 
 _PROBE = 0x5EED
 
@@ -28,13 +29,14 @@ class Energy(Monitor):
       lowest: an energy below U's least.
     """
 
-    potential: Callable[[PyTree], Array] = static()
+    potential: Callable[[PyTree], Array]
     _: KW_ONLY
     lowest: Number = 0.0
 
     def __post_init__(self) -> None:
         check_callable("energy", self.potential)
-        self.settle(lowest=check.number)
+        self._set(potential=as_value(potential=self.potential))
+        self._settle(lowest=check.number)
 
     def measure(self, grads: PyTree, params: PyTree, memory: None, step: Array):
         """The energy above the lowest."""
@@ -53,10 +55,11 @@ class Curvature(Monitor):
       potential: U.
     """
 
-    potential: Callable[[PyTree], Array] = static()
+    potential: Callable[[PyTree], Array]
 
     def __post_init__(self) -> None:
         check_callable("curvature", self.potential)
+        self._set(potential=as_value(potential=self.potential))
 
     def measure(self, grads: PyTree, params: PyTree, memory: None, step: Array):
         """By a Hessian-vector product: the derivative of grad U along v."""

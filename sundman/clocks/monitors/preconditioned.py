@@ -41,7 +41,7 @@ class RmsProp(Monitor):
     eps: Number
 
     def __post_init__(self) -> None:
-        self.settle(decay=check.decay, eps=check.positive)
+        self._settle(decay=check.decay, eps=check.positive)
 
     def init(self, params: PyTree) -> PyTree:
         """V = 0; the first gradient replaces it."""
