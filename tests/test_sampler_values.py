@@ -368,7 +368,7 @@ class TestAsUsed:
         assert rates.on_mean_loss(10).of_chain(0).rows == 10
         with pytest.raises(TypeError, match="settings for several chains"):
             stacked.init(jnp.zeros(2), jax.random.key(0))
-        with pytest.raises(ValueError, match="leave .with_key"):
+        with pytest.raises(ValueError, match=r"leave \.with_key"):
             sundman.sample(
                 bowl,
                 sundman.sgld(0.1).with_key(jax.random.key(0)),

@@ -24,18 +24,28 @@ _OPERATIONS = 1e10
 _LEAST_PER_STEP = 1e3
 
 
+Shapes = tuple[tuple[tuple[int, ...], np.dtype], ...]
+
+
+def structure_of(tree: PyTree) -> tuple[Any, Shapes]:
+    """What a program is made of: everything but the numbers, hashable."""
+    leaves, structure = jax.tree.flatten(tree)
+    return structure, tuple((np.shape(x), np.dtype(jnp.result_type(x))) for x in leaves)
+
+
+def skeleton_of(structure: Any, shapes: Shapes) -> PyTree:
+    """The tree with shapes in the place of its numbers."""
+    return jax.tree.unflatten(structure, [jax.ShapeDtypeStruct(*each) for each in shapes])
+
+
 def operations_per_step(chain: loop.Chain, plan: loop.Plan, batch: PyTree) -> float:
     """Floating-point operations of one step of all chains, as the compiler counts them."""
-    leaves, structure = jax.tree.flatten((plan, chain, batch))
-    shapes = tuple((np.shape(leaf), np.dtype(jnp.result_type(leaf))) for leaf in leaves)
-    return _operations(structure, shapes)
+    return _operations(*structure_of((plan, chain, batch)))
 
 
 @lru_cache(maxsize=256)
-def _operations(structure: Any, shapes: tuple[tuple[tuple[int, ...], np.dtype], ...]) -> float:
-    plan, chain, batch = jax.tree.unflatten(
-        structure, [jax.ShapeDtypeStruct(shape, dtype) for shape, dtype in shapes]
-    )
+def _operations(structure: Any, shapes: Shapes) -> float:
+    plan, chain, batch = skeleton_of(structure, shapes)
 
     def step(plan: loop.Plan, chain: loop.Chain, batch: PyTree) -> loop.Chain:
         return each_chain(lambda one, c: loop.step(one, c, batch)[0], plan, chain)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import zlib
 from dataclasses import fields, is_dataclass
+from functools import lru_cache
 from typing import Any
 
 import jax
@@ -12,7 +13,7 @@ import numpy as np
 import sundman
 from sundman.noise import Stream
 from sundman.posterior import Posterior
-from sundman.runner import loop
+from sundman.runner import blocks, loop
 from sundman.runner.call import Call, Parts
 from sundman.runner.chain_mapping import each_chain
 from sundman.runner.session import last_chain, last_position
@@ -130,17 +131,25 @@ def columns(values: PyTree, weight: Any, stats: dict[str, Any]) -> dict[str, Any
     }
 
 
+@lru_cache(maxsize=256)
+def _record(structure: Any, shapes: tuple) -> tuple[PyTree, Any, dict[str, Any]]:
+    """The shapes of what is kept of a draw: values, weight and statistics, with axes (chain, ...).
+
+    Runs of one structure share what is found: tracing a network's step takes most of a second.
+    """
+    plan, chain, batch = blocks.skeleton_of(structure, shapes)
+
+    def step(plan: loop.Plan, chains: loop.Chain, batch: PyTree) -> Any:
+        return each_chain(lambda one, c: loop.step(one, c, batch)[2:], plan, chains)
+
+    values = jax.eval_shape(jax.vmap(plan.collect), chain.position)
+    return values, *jax.eval_shape(step, plan, chain, batch)
+
+
 def layout(call: Call, parts: Parts) -> tuple[dict[str, PyTree], dict[str, tuple]]:
     """The skeletons of the pytrees of a run, and name -> (shape, dtype) of its arrays."""
     chain = last_chain(parts.work)
-    values = jax.eval_shape(jax.vmap(parts.plan.collect), chain.position)
-    _, _, weight, stats = jax.eval_shape(
-        lambda plan, chains: each_chain(
-            lambda one, c: loop.step(one, c, parts.example), plan, chains
-        ),
-        parts.plan,
-        chain,
-    )
+    values, weight, stats = _record(*blocks.structure_of((parts.plan, chain, parts.example)))
     shapes = {
         name: ((leaf.shape[0], call.draws, *leaf.shape[1:]), leaf.dtype)
         for name, leaf in columns(values, weight, stats).items()

@@ -13,6 +13,8 @@ from sundman import native
 STORED = np.load(FILE)
 # One sampler of each kind on each path runs always, the others with the slow tests.
 FEW = ("sgld", "sa_sgld", "samadams")
+# Rounding grows along a path: after 500 steps the largest difference measured was 8e-5.
+TOLERANCE = 3e-4
 CASES = list(cases())
 
 
@@ -39,7 +41,7 @@ def test_paths_are_those_of_the_first_version(where, sampler, path, model):
     for name, array in result.items():
         stored = STORED[f"{where}/{sampler}/{path}/{name}"]
         assert array.shape == stored.shape
-        assert difference(array, stored) < 2e-3, name
+        assert difference(array, stored) < TOLERANCE, name
 
 
 def test_every_case_is_stored():
