@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 import jax
-import jax.numpy as jnp
+import numpy as np
 from jax import lax
 
 PyTree = Any
@@ -66,6 +66,18 @@ def _one_more_axis(tree: PyTree) -> PyTree:
     return jax.tree.map(lambda leaf: leaf[None], tree)
 
 
-def put_chain_axis(tree: PyTree, axis: int = 0) -> PyTree:
-    """What :func:`map_sequentially` gave, with the axis of chains where ``run`` puts it."""
-    return jax.tree.map(lambda leaf: jnp.moveaxis(leaf, 0, axis).squeeze(axis + 1), tree)
+def put_chain_axis(tree: PyTree) -> PyTree:
+    """What :func:`map_sequentially` gave without the axis of one chain that ``run`` puts first."""
+    return jax.tree.map(lambda leaf: leaf.squeeze(1), tree)
+
+
+def put_chain_axes(chains: PyTree, averages: PyTree, records: PyTree, seen: PyTree) -> tuple:
+    """The same for a block, whose records have the chain second: they become (chain, draw)."""
+    records = jax.tree.map(lambda leaf: leaf.squeeze(2), records)
+    return *put_chain_axis((chains, averages)), records, put_chain_axis(seen)
+
+
+def draws_first(records: PyTree, positions: PyTree) -> PyTree:
+    """The records of a block on the host with axes (draw, chain), however chains were run."""
+    swap = runs_sequentially(positions)
+    return jax.tree.map(lambda x: np.swapaxes(np.asarray(x), 0, 1) if swap else x, records)

@@ -12,6 +12,7 @@ import numpy as np
 
 from sundman.data.host import HostBatches, stacked
 from sundman.runner import health, loop, timed
+from sundman.runner.chain_mapping import draws_first
 from sundman.runner.guard import Work
 
 PyTree = Any
@@ -64,7 +65,7 @@ class InMemory(NamedTuple):
             capacity=self.capacity,
             thin=self.thin,
         )
-        return Work(chain, averages), record, found
+        return Work(chain, averages), draws_first(record, chain.position), found
 
 
 class ByTime(NamedTuple):
@@ -92,7 +93,7 @@ class ByTime(NamedTuple):
             jnp.float32(self.interval),
             capacity=self.capacity,
         )
-        return Work(state, averages), record, found
+        return Work(state, averages), draws_first(record, state.chain.position), found
 
 
 def most_batches(host: HostBatches, memory: int) -> int:
@@ -159,7 +160,7 @@ class Streaming:
                 thin=thin,
             )
             work = Work(chain, averages)
-            records.append(record)
+            records.append(draws_first(record, chain.position))
             if not at_once:
                 work, after = self.burn(work, found.low, Piece(0, self.thin - 1))
                 found = after._replace(worst=np.maximum(found.worst, after.worst))

@@ -18,6 +18,7 @@ from sundman.runner import health, online
 from sundman.runner.chain_mapping import (
     each_chain,
     map_sequentially,
+    put_chain_axes,
     put_chain_axis,
     runs_sequentially,
 )
@@ -215,7 +216,10 @@ def block(
     capacity: int,
     thin: int,
 ) -> tuple[Chain, online.Average | None, Record, health.Health]:
-    """``count`` draws of every chain, ``thin`` steps apart; records have axes (draw, chain).
+    """``count`` draws of every chain, ``thin`` steps apart.
+
+    The axes of the records are (draw, chain), or (chain, draw) if chains run one after the other:
+    :func:`sundman.runner.chain_mapping.draws_first` makes them alike.
 
     The records have room for ``capacity`` draws, so that blocks of any length share one
     compilation. ``batches`` are given for a streamed gradient, one per step.
@@ -225,12 +229,8 @@ def block(
         def one_of(plan: Plan, chains: Chain, averages: Any, low: Array) -> tuple:
             return block(plan, chains, averages, low, count, batches, capacity=capacity, thin=thin)
 
-        chains, averages, records, seen = map_sequentially(one_of, plan, chains, averages, low)
-        return (
-            *put_chain_axis((chains, averages)),
-            put_chain_axis(records, axis=1),
-            put_chain_axis(seen),
-        )
+        done = map_sequentially(one_of, plan, chains, averages, low)
+        return put_chain_axes(*done)
     if batches is not None:
         batches = jax.tree.map(lambda leaf: leaf.reshape(capacity, thin, *leaf.shape[1:]), batches)
 

@@ -17,7 +17,7 @@ from sundman.runner import health, online
 from sundman.runner.chain_mapping import (
     each_chain,
     map_sequentially,
-    put_chain_axis,
+    put_chain_axes,
     runs_sequentially,
 )
 from sundman.runner.loop import Chain, Plan, Record, room, step, write
@@ -63,12 +63,7 @@ def block(
         def one_of(plan: Plan, timed: Timed, averages: Any, low: Array) -> tuple:
             return block(plan, timed, averages, low, count, interval, capacity=capacity)
 
-        timed, averages, records, seen = map_sequentially(one_of, plan, timed, averages, low)
-        return (
-            *put_chain_axis((timed, averages)),
-            put_chain_axis(records, axis=1),
-            put_chain_axis(seen),
-        )
+        return put_chain_axes(*map_sequentially(one_of, plan, timed, averages, low))
 
     def behind(timed: Timed) -> Array:
         return timed.ahead <= 0
