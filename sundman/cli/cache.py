@@ -1,12 +1,14 @@
 """Compiled programs are kept from one command to the next.
 
 In ``JAX_COMPILATION_CACHE_DIR`` if that is set, else in $XDG_CACHE_HOME/sundman/jax or
-~/.cache/sundman/jax. A cache that cannot be written is done without.
+~/.cache/sundman/jax. A cache that cannot be written is done without, and a program in it that was
+cut off, by another command that was killed or is still writing it, is compiled again.
 """
 
 from __future__ import annotations
 
 import os
+import warnings
 
 import jax
 
@@ -23,6 +25,7 @@ def use(wanted: bool = True) -> None:
         os.makedirs(where, exist_ok=True)
     except OSError:
         return
+    warnings.filterwarnings("ignore", message="Error .* persistent compilation cache entry")
     jax.config.update("jax_compilation_cache_dir", where)
     jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
     jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
