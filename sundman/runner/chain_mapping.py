@@ -9,15 +9,17 @@ they leave the cache, so on a CPU each of them, too, runs through a whole block 
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
-from jax import lax
+from jax import Array, lax
 
 PyTree = Any
 _LARGE = 10_000  # elements of a position: a network
-_FEW = 16  # chains
+_FEW = 31  # chains
 
 
 def each_chain(run: Callable[..., Any], plan: Any, *chains: PyTree) -> Any:
@@ -71,10 +73,74 @@ def put_chain_axis(tree: PyTree) -> PyTree:
     return jax.tree.map(lambda leaf: leaf.squeeze(1), tree)
 
 
-def put_chain_axes(chains: PyTree, averages: PyTree, records: PyTree, seen: PyTree) -> tuple:
-    """The same for a block, whose records have the chain second: they become (chain, draw)."""
-    records = jax.tree.map(lambda leaf: leaf.squeeze(2), records)
-    return *put_chain_axis((chains, averages)), records, put_chain_axis(seen)
+def draw_in_blocks(
+    draw: Callable[..., tuple],
+    plan: Any,
+    count: Array,
+    capacity: int,
+    positions: PyTree,
+    *chains: PyTree,
+) -> tuple:
+    """``count`` draws of every chain and the records they leave.
+
+    Chains that run one after the other share one set of records, written in place: a copy of each
+    chain's records would take a tenth of the time of a small target.
+
+    Args:
+      draw: ``draw(index, plan, *chain)`` gives the chain after its draw ``index`` and a record.
+      plan: the loop's plan.
+      count: draws.
+      capacity: draws the records have room for, so that blocks of any length share a program.
+      positions: of the chains, which say how these are best run.
+      *chains: what is carried, with a leading axis of chains.
+
+    Returns:
+      The chains, and the records with axes (draw, chain), or (chain, draw) if chains run one after
+      the other.
+    """
+
+    def of_all(plan: Any, index: Array, chains: tuple) -> tuple:
+        return each_chain(partial(draw, index), plan, *chains)
+
+    def over_draws(plan: Any, chains: tuple, records: PyTree, place: Callable) -> tuple:
+        def body(index: Array, carry: tuple) -> tuple:
+            chains, records = carry
+            *chains, record = of_all(plan, index, chains)
+            return tuple(chains), jax.tree.map(partial(place, index), records, record)
+
+        return lax.fori_loop(jnp.uint32(0), count, body, (chains, records))
+
+    *_, record = jax.eval_shape(of_all, plan, jnp.uint32(0), chains)
+    if not runs_sequentially(positions):
+        room = jax.tree.map(lambda x: lax.empty((capacity, *x.shape), x.dtype), record)
+        in_row = lambda index, to, leaf: lax.dynamic_update_index_in_dim(to, leaf, index, 0)  # noqa: E731
+        chains, records = over_draws(plan, chains, room, in_row)
+        return *chains, records
+
+    def one_chain(number: Array, carry: tuple) -> tuple:
+        chains, records = carry
+        alone = plan.replace(sampler=_only(number, plan.sampler)) if plan.stacked else plan
+
+        def in_place(index: Array, to: Array, leaf: Array) -> Array:
+            return lax.dynamic_update_slice(
+                to, leaf[:, None], (number, index, *[jnp.uint32(0)] * (leaf.ndim - 1))
+            )
+
+        own, records = over_draws(alone, _only(number, chains), records, in_place)
+        put = lambda to, leaf: lax.dynamic_update_slice_in_dim(to, leaf, number, 0)  # noqa: E731
+        return jax.tree.map(put, chains, own), records
+
+    room = jax.tree.map(
+        lambda x: lax.empty((x.shape[0], capacity, *x.shape[1:]), x.dtype), record
+    )
+    number_of = jnp.uint32(len(jax.tree.leaves(chains)[0]))
+    chains, records = lax.fori_loop(jnp.uint32(0), number_of, one_chain, (chains, room))
+    return *chains, records
+
+
+def _only(number: Array, tree: PyTree) -> PyTree:
+    """The part of one chain, with an axis for it."""
+    return jax.tree.map(lambda leaf: lax.dynamic_slice_in_dim(leaf, number, 1, 0), tree)
 
 
 def draws_first(records: PyTree, positions: PyTree) -> PyTree:

@@ -11,7 +11,9 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jax import Array
+from jax import Array, lax
+
+from sundman.runner.chain_mapping import runs_sequentially
 
 PyTree = Any
 RUNAWAY = 1e4
@@ -71,14 +73,15 @@ def of_records(
     positions: PyTree,
     temperature: Any,
 ) -> Health:
-    """What a block's first ``count`` records, axes (draw, chain), say about its chains.
+    """What the first ``count`` draws of a block's records say about its chains.
 
     The order within the block is not looked at here: a potential that fell shows as a rise, too,
     and is for the guard to tell apart.
     """
     value = sound_potential(weight, stats)
-    real = (jnp.arange(len(value)) < count)[:, None]
-    low = jnp.minimum(low, jnp.min(jnp.where(real, value, jnp.inf), axis=0).astype(low.dtype))
-    high = jnp.max(jnp.where(real, value, -jnp.inf), axis=0).astype(low.dtype)
+    draws = 1 if runs_sequentially(positions) else 0
+    real = lax.broadcasted_iota(jnp.uint32, value.shape, draws) < count
+    low = jnp.minimum(low, jnp.min(jnp.where(real, value, jnp.inf), axis=draws).astype(low.dtype))
+    high = jnp.max(jnp.where(real, value, -jnp.inf), axis=draws).astype(low.dtype)
     worst = rise(high, low, rise_scale(size_of(positions), temperature))
     return Health(low, worst, all_finite(positions), jnp.zeros(low.shape, jnp.uint32))

@@ -16,9 +16,9 @@ from sundman.gradients import GradientEstimator
 from sundman.noise import Stream
 from sundman.runner import health, online
 from sundman.runner.chain_mapping import (
+    draw_in_blocks,
     each_chain,
     map_sequentially,
-    put_chain_axes,
     put_chain_axis,
     runs_sequentially,
 )
@@ -192,18 +192,6 @@ def advance(
     return chains, health.Health(low, worst, health.all_finite(chains.position), good)
 
 
-def write(buffers: PyTree, record: PyTree, index: Array) -> PyTree:
-    """``record`` put at ``index`` of the leading axis of ``buffers``."""
-    return jax.tree.map(
-        lambda to, leaf: lax.dynamic_update_index_in_dim(to, leaf, index, 0), buffers, record
-    )
-
-
-def room(record: PyTree, draws: int) -> PyTree:
-    """Uninitialised buffers for ``draws`` records."""
-    return jax.tree.map(lambda leaf: lax.empty((draws, *leaf.shape), leaf.dtype), record)
-
-
 @partial(jax.jit, static_argnames=("capacity", "thin"))
 def block(
     plan: Plan,
@@ -224,17 +212,13 @@ def block(
     The records have room for ``capacity`` draws, so that blocks of any length share one
     compilation. ``batches`` are given for a streamed gradient, one per step.
     """
-    if runs_sequentially(chains.position):
-
-        def one_of(plan: Plan, chains: Chain, averages: Any, low: Array) -> tuple:
-            return block(plan, chains, averages, low, count, batches, capacity=capacity, thin=thin)
-
-        done = map_sequentially(one_of, plan, chains, averages, low)
-        return put_chain_axes(*done)
     if batches is not None:
         batches = jax.tree.map(lambda leaf: leaf.reshape(capacity, thin, *leaf.shape[1:]), batches)
 
-    def draw(batch: PyTree, plan: Plan, chain: Chain, average: Any) -> tuple[Chain, Any, Record]:
+    def draw(
+        index: Array, plan: Plan, chain: Chain, average: Any
+    ) -> tuple[Chain, Any, Record]:
+        batch = jax.tree.map(lambda leaf: lax.dynamic_index_in_dim(leaf, index, 0, False), batches)
         left, broke = chain.position, None
         values = plan.collect(left)
         first = jax.tree.map(lambda leaf: leaf[0], batch)
@@ -251,18 +235,9 @@ def block(
             average = online.add(average, plan.online(left), weight, stats)
         return chain, average, Record(values, weight, stats, broke)
 
-    def all_chains(index: Array, chains: Chain, averages: Any) -> tuple[Chain, Any, Record]:
-        batch = jax.tree.map(lambda leaf: lax.dynamic_index_in_dim(leaf, index, 0, False), batches)
-        return each_chain(partial(draw, batch), plan, chains, averages)
-
-    def body(index: Array, carry: tuple) -> tuple:
-        chains, averages, records = carry
-        chains, averages, record = all_chains(index, chains, averages)
-        return chains, averages, write(records, record, index)
-
-    records = room(jax.eval_shape(all_chains, jnp.uint32(0), chains, averages)[2], capacity)
-    carry = (chains, averages, records)
-    chains, averages, records = lax.fori_loop(jnp.uint32(0), count, body, carry)
+    chains, averages, records = draw_in_blocks(
+        draw, plan, count, capacity, chains.position, chains, averages
+    )
     seen = health.of_records(
         records.weight, records.stats, count, low, chains.position, plan.sampler.temperature
     )

@@ -14,13 +14,8 @@ import jax.numpy as jnp
 from jax import Array, lax
 
 from sundman.runner import health, online
-from sundman.runner.chain_mapping import (
-    each_chain,
-    map_sequentially,
-    put_chain_axes,
-    runs_sequentially,
-)
-from sundman.runner.loop import Chain, Plan, Record, room, step, write
+from sundman.runner.chain_mapping import draw_in_blocks, each_chain
+from sundman.runner.loop import Chain, Plan, Record, step
 
 PyTree = Any
 
@@ -58,17 +53,10 @@ def block(
     capacity: int,
 ) -> tuple[Timed, online.Average | None, Record, health.Health]:
     """``count`` draws of every chain, ``interval`` of physical time apart, of equal weight."""
-    if runs_sequentially(timed.chain.position):
-
-        def one_of(plan: Plan, timed: Timed, averages: Any, low: Array) -> tuple:
-            return block(plan, timed, averages, low, count, interval, capacity=capacity)
-
-        return put_chain_axes(*map_sequentially(one_of, plan, timed, averages, low))
-
     def behind(timed: Timed) -> Array:
         return timed.ahead <= 0
 
-    def draw(plan: Plan, timed: Timed, average: Any) -> tuple[Timed, Any, Record]:
+    def draw(_: Array, plan: Plan, timed: Timed, average: Any) -> tuple[Timed, Any, Record]:
         def move(timed: Timed) -> Timed:
             chain, _, _, stats = step(plan, timed.chain)
             return Timed(chain, timed.chain.position, stats, timed.ahead + chain.state.clock.dt)
@@ -80,14 +68,9 @@ def block(
         record = Record(plan.collect(timed.left), weight, timed.stats)
         return timed._replace(ahead=timed.ahead - interval), average, record
 
-    def body(index: Array, carry: tuple) -> tuple:
-        timed, averages, records = carry
-        timed, averages, record = each_chain(draw, plan, timed, averages)
-        return timed, averages, write(records, record, index)
-
-    shape = jax.eval_shape(lambda t, a: each_chain(draw, plan, t, a)[2], timed, averages)
-    carry = (timed, averages, room(shape, capacity))
-    timed, averages, records = lax.fori_loop(jnp.uint32(0), count, body, carry)
+    timed, averages, records = draw_in_blocks(
+        draw, plan, count, capacity, timed.chain.position, timed, averages
+    )
     return (
         timed,
         averages,
