@@ -36,13 +36,13 @@ def ensemble(draws: sundman.Draws, labels: np.ndarray, skipped: int) -> Numbers:
     weights = {"weighted": used, "unweighted": (used > 0).astype(np.float64)}
     sums, log_prob = dict.fromkeys(weights, np.zeros(())), []
     for part, block in draws.blocks():
-        probabilities = np.asarray(block[0], np.float64)
         good = weight[part] > 0
+        probabilities = np.asarray(block[0])
+        counted = probabilities[good].astype(np.float64)
         for kind, w in weights.items():
-            piece = np.where(good[:, None, None], probabilities, 0.0)
-            sums[kind] = sums[kind] + np.tensordot(w[part], piece, 1)
+            sums[kind] = sums[kind] + np.tensordot(w[part][good], counted, 1)
         with np.errstate(divide="ignore"):
-            own = np.log(probabilities[:, np.arange(len(labels)), labels])
+            own = np.log(probabilities[:, np.arange(len(labels)), labels].astype(np.float64))
         log_prob.append(np.where(good[:, None], own, 0.0))
     each = np.concatenate(log_prob)
     found: Numbers = {"draws": len(weight), "used": int(np.count_nonzero(used))}

@@ -10,6 +10,8 @@ the conservative setting, and what ``jax.random`` uses.
 
 from __future__ import annotations
 
+from functools import partial
+
 import jax
 import jax.numpy as jnp
 from jax import Array
@@ -25,6 +27,7 @@ def _rotate_left(word: Array, bits: int) -> Array:
     return (word << jnp.uint32(bits)) | (word >> jnp.uint32(32 - bits))
 
 
+@partial(jax.jit, static_argnames="rounds", inline=True)  # traced once for a shape
 def threefry2x32(
     key: tuple[Array, Array], counter: tuple[Array, Array], rounds: int = DEFAULT_ROUNDS
 ) -> tuple[Array, Array]:

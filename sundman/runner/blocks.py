@@ -5,12 +5,14 @@ The size follows from counted operations, not from a clock, so that a run repeat
 
 from __future__ import annotations
 
+import math
 from functools import lru_cache
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.extend.core import Jaxpr, jaxprs_in_params
 
 from sundman.clocks import Stages
 from sundman.runner import loop, online
@@ -39,7 +41,7 @@ def skeleton_of(structure: Any, shapes: Shapes) -> PyTree:
 
 
 def operations_per_step(chain: loop.Chain, plan: loop.Plan, batch: PyTree) -> float:
-    """Floating-point operations of one step of all chains, as the compiler counts them."""
+    """Operations of one step of all chains, about: enough to size a block by."""
     return _operations(*structure_of((plan, chain, batch)))
 
 
@@ -50,9 +52,30 @@ def _operations(structure: Any, shapes: Shapes) -> float:
     def step(plan: loop.Plan, chain: loop.Chain, batch: PyTree) -> loop.Chain:
         return each_chain(lambda one, c: loop.step(one, c, batch)[0], plan, chain)
 
-    counted = jax.jit(step).lower(plan, chain, batch).cost_analysis()
-    flops = counted.get("flops", 0.0) if isinstance(counted, dict) else 0.0
-    return max(float(flops), _LEAST_PER_STEP)
+    return max(_count(jax.make_jaxpr(step)(plan, chain, batch).jaxpr), _LEAST_PER_STEP)
+
+
+def _count(jaxpr: Jaxpr) -> float:
+    """Two operations for each term of a product of matrices, one for any other number made.
+
+    The compiler counts better, once the program is lowered, which takes longer than many a run.
+    """
+    total = 0.0
+    for equation in jaxpr.eqns:
+        inner = [_count(each) for each in jaxprs_in_params(equation.params)]
+        if inner:
+            total += sum(inner) * equation.params.get("length", 1)
+            continue
+        size = max(getattr(out.aval, "size", 1) for out in equation.outvars)
+        if equation.primitive.name == "dot_general":
+            (contracted, _), _ = equation.params["dimension_numbers"]
+            size *= 2 * math.prod(equation.invars[0].aval.shape[axis] for axis in contracted)
+        elif equation.primitive.name == "conv_general_dilated":
+            out_channel = equation.params["dimension_numbers"].rhs_spec[0]
+            kernel = equation.invars[1].aval
+            size *= 2 * kernel.size // kernel.shape[out_channel]
+        total += size
+    return total
 
 
 def bytes_per_draw(chain: loop.Chain, plan: loop.Plan) -> int:

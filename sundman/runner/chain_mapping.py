@@ -99,6 +99,7 @@ def draw_in_blocks(
       the other.
     """
 
+    @partial(jax.jit, inline=True)  # its shapes and its body are one trace
     def of_all(plan: Any, index: Array, chains: tuple) -> tuple:
         return each_chain(partial(draw, index), plan, *chains)
 
@@ -130,9 +131,7 @@ def draw_in_blocks(
         put = lambda to, leaf: lax.dynamic_update_slice_in_dim(to, leaf, number, 0)  # noqa: E731
         return jax.tree.map(put, chains, own), records
 
-    room = jax.tree.map(
-        lambda x: lax.empty((x.shape[0], capacity, *x.shape[1:]), x.dtype), record
-    )
+    room = jax.tree.map(lambda x: lax.empty((x.shape[0], capacity, *x.shape[1:]), x.dtype), record)
     number_of = jnp.uint32(len(jax.tree.leaves(chains)[0]))
     chains, records = lax.fori_loop(jnp.uint32(0), number_of, one_chain, (chains, room))
     return *chains, records

@@ -43,7 +43,7 @@ def _estimator_in_words(estimator: Any) -> dict[str, Any]:
 def _checksum(tree: PyTree) -> str:
     total = 0
     for leaf in jax.tree.leaves(tree):
-        total = zlib.crc32(np.ascontiguousarray(leaf).tobytes(), total)
+        total = zlib.crc32(np.ascontiguousarray(leaf).reshape(-1).view(np.uint8), total)
     return f"crc32 {total:08x}"
 
 

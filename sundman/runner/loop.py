@@ -95,6 +95,7 @@ def _statistics(
     return found
 
 
+@partial(jax.jit, inline=True)  # traced once for all loops it is in
 def step(
     plan: Plan, chain: Chain, batch: PyTree = None
 ) -> tuple[Chain, Array, Array, dict[str, Array]]:
@@ -215,9 +216,7 @@ def block(
     if batches is not None:
         batches = jax.tree.map(lambda leaf: leaf.reshape(capacity, thin, *leaf.shape[1:]), batches)
 
-    def draw(
-        index: Array, plan: Plan, chain: Chain, average: Any
-    ) -> tuple[Chain, Any, Record]:
+    def draw(index: Array, plan: Plan, chain: Chain, average: Any) -> tuple[Chain, Any, Record]:
         batch = jax.tree.map(lambda leaf: lax.dynamic_index_in_dim(leaf, index, 0, False), batches)
         left, broke = chain.position, None
         values = plan.collect(left)

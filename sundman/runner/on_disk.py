@@ -45,7 +45,8 @@ def begin(
     structure, shapes = description.layout(call, parts)
     losses = parts.guard.losses
     state = stored.state_of(Done(), parts.work, losses, parts.replicas)
-    run = create(where, description.describe(call, parts), call, structure, shapes, state)
+    saved = None if go_on else call  # whoever says go on gives the call, and its data, again
+    run = create(where, description.describe(call, parts), saved, structure, shapes, state)
     seen = all_watchers(progress, watchers, RunLog(run.log))
     return _work(run, call, parts, Done(), every, seen, None)
 

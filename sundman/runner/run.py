@@ -90,7 +90,7 @@ def sample(
       checkpoint_every: blocks between checkpoints (a block takes about a second); by default
         half a minute. SIGINT and SIGTERM make one and stop.
       resume: if ``store`` holds this same run already, go on with it; refused if anything
-        differs.
+        differs. A run begun so is resumed by the same call, and its data are not copied to disk.
     """
     check.random_key(key)
     if isinstance(stats, str):

@@ -53,6 +53,7 @@ def block(
     capacity: int,
 ) -> tuple[Timed, online.Average | None, Record, health.Health]:
     """``count`` draws of every chain, ``interval`` of physical time apart, of equal weight."""
+
     def behind(timed: Timed) -> Array:
         return timed.ahead <= 0
 

@@ -157,12 +157,15 @@ def open_run(path: str | os.PathLike[str]) -> Run:
 def create(
     path: str | os.PathLike[str],
     about: Mapping[str, Any],
-    call: Any,
+    call: Any | None,
     structure: Mapping[str, PyTree],
     shapes: Mapping[str, tuple[tuple[int, ...], Any]],
     state: checkpoint.Tree,
 ) -> Run:
-    """A new run's directory, complete or not there at all; the lock is held."""
+    """A new run's directory, complete or not there at all; the lock is held.
+
+    ``call`` is what the run can be resumed with by its path, None if it is to be given again.
+    """
     where = absolute(path)
     if where.exists() and (not where.is_dir() or any(where.iterdir())):
         what = "a run" if exists(where) else "something else"
@@ -207,6 +210,8 @@ def _remove_litter(where: Path) -> None:
 
 
 def _save_call(path: Path, call: Any) -> dict[str, Any]:
+    if call is None:
+        return {"by_path": False, "reason": "it was begun with resume=True"}
     try:
         content = cloudpickle.dumps(call)
     except Exception as error:
