@@ -15,7 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.core import Tracer
 
-PyTree = Any
+from sundman._types import PyTree
 
 
 def known(value: Any) -> bool:

@@ -12,7 +12,6 @@ the random stream of the step and the position; a diagonal known in closed form 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -20,11 +19,11 @@ from jax import Array, lax
 from jax.flatten_util import ravel_pytree
 
 from sundman import check
+from sundman._types import PyTree
 from sundman.functions import as_value
 from sundman.noise import Stream, substream, two_point
 from sundman.value import Value, static
 
-PyTree = Any
 _ROWS_PER_PASS = 128
 
 

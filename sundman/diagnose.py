@@ -11,13 +11,13 @@ from jax import Array
 from jax.custom_batching import sequential_vmap
 
 from sundman import check
+from sundman._types import PyTree
 from sundman.diagnosis import Diagnosis, Row, heat, mixing, per_chain, steps
 from sundman.draws import Draws
 from sundman.estimate.stein import with_reference
 from sundman.gradients import GradientEstimator, Potential
 from sundman.posterior import Posterior
 
-PyTree = Any
 _MOST, _MOST_OF_POSTERIOR = 20_000, 200
 
 

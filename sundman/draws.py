@@ -12,11 +12,11 @@ import numpy as np
 from jax import Array
 
 from sundman import check, lazy
+from sundman._types import PyTree
 
 if TYPE_CHECKING:
     from sundman.estimate import Estimate
 
-PyTree = Any
 Function = Callable[[PyTree], Any]
 
 

@@ -12,9 +12,9 @@ import numpy as np
 from jax import Array
 
 from sundman import check
+from sundman._types import PyTree
 from sundman.draws import Draws
 
-PyTree = Any
 _WEIGHTED = (
     "These draws are weighted: averages are sum(w x) / sum(w) with w = sample_stats.weight. "
     "ArviZ counts every draw the same; export with resample=n for draws of equal weight."

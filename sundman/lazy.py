@@ -13,7 +13,8 @@ from typing import Any
 import jax
 import numpy as np
 
-PyTree = Any
+from sundman._types import PyTree
+
 BLOCK_BYTES = 64 * 2**20
 IN_MEMORY, ON_DISK = 4 * 2**20, 32 * 2**20  # numbers worked on at a time
 

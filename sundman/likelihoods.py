@@ -18,9 +18,9 @@ import numpy as np
 from jax import Array
 
 from sundman import check
+from sundman._types import PyTree
 from sundman.value import Number, Value, in_words, public_name, static
 
-PyTree = Any
 _LOG_2PI = math.log(2.0 * math.pi)
 
 

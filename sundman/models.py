@@ -5,15 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from itertools import pairwise
-from typing import Any
 
 import jax
 import jax.numpy as jnp
 from jax import Array
 
 from sundman import check
-
-PyTree = Any
+from sundman._types import PyTree
 
 
 def mlp_init(key: Array, sizes: Sequence[int]) -> dict[str, dict[str, Array]]:

@@ -19,6 +19,7 @@ import numpy as np
 from jax import Array
 
 from sundman import check, likelihoods, native, priors, units
+from sundman._types import PyTree
 from sundman.data.examples import as_examples, as_inputs
 from sundman.data.host import HostBatches
 from sundman.likelihoods import Likelihood
@@ -27,7 +28,6 @@ from sundman.priors.base import squares_suffice
 from sundman.split import Split, dense
 from sundman.value import Number, Value, array, in_words, static
 
-PyTree = Any
 Model = Callable[[PyTree, Any], Any]
 _CATEGORICAL = likelihoods.categorical()
 _STANDARD_NORMAL = priors.gaussian(1.0)

@@ -14,13 +14,13 @@ import numpy as np
 from jax import lax
 
 from sundman import lazy, likelihoods, metrics
+from sundman._types import PyTree
 from sundman.data.examples import as_inputs
 from sundman.draws import Draws
 from sundman.likelihoods import Likelihood, Normal
 from sundman.posterior import Position, Posterior, applying, model_params
 from sundman.value import Value, static
 
-PyTree = Any
 _CATEGORICAL = likelihoods.categorical()
 
 

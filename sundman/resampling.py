@@ -18,9 +18,8 @@ import numpy as np
 from jax import Array
 
 from sundman import check, lazy
+from sundman._types import PyTree
 from sundman.draws import Draws
-
-PyTree = Any
 
 
 def systematic(weight: np.ndarray, u: float, n: int) -> np.ndarray:

@@ -27,14 +27,13 @@ import optax
 from jax import Array
 
 from sundman import check, native
+from sundman._types import PyTree
 from sundman.clocks import Clock, ClockState
 from sundman.integrators import Integrator
 from sundman.integrators.base import apply
 from sundman.noise import Stream, fold, key_words, purposes
 from sundman.split import dense
 from sundman.value import Number, Value, same
-
-PyTree = Any
 
 
 class SamplerState(NamedTuple):

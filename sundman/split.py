@@ -17,8 +17,7 @@ import jax.numpy as jnp
 from jax import Array
 
 from sundman import native
-
-PyTree = Any
+from sundman._types import PyTree
 
 
 @dataclass(frozen=True)

@@ -6,19 +6,16 @@ degenerate one where both vanish.
 
 from __future__ import annotations
 
-from typing import Any
-
 import jax
 import jax.numpy as jnp
 import optax
 from jax import Array, lax
 
 from sundman import check
+from sundman._types import PyTree
 from sundman.gradients import Minibatch, minibatch
 from sundman.noise import Stream, key_words
 from sundman.posterior import Position, Posterior, model_params
-
-PyTree = Any
 
 
 def map_estimate(

@@ -14,7 +14,8 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from sundman.clocks.base import Clock, ClockState, PyTree, Stages, advance, check_schedule
+from sundman._types import PyTree
+from sundman.clocks.base import Clock, ClockState, Stages, advance, check_schedule
 from sundman.functions import as_value
 
 

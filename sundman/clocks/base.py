@@ -15,10 +15,10 @@ import jax.numpy as jnp
 from jax import Array
 
 from sundman import check
+from sundman._types import PyTree
 from sundman.units import LearningRate
 from sundman.value import Number, Value, public_name, settings_of
 
-PyTree = Any
 Step = Number | LearningRate
 
 

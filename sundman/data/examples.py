@@ -9,8 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from sundman import check
-
-PyTree = Any
+from sundman._types import PyTree
 
 
 def _is_nested_list(node: Any) -> bool:

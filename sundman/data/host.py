@@ -16,9 +16,8 @@ import jax
 import numpy as np
 
 from sundman import check
+from sundman._types import PyTree
 from sundman.data.examples import as_examples
-
-PyTree = Any
 
 
 @jax.tree_util.register_static

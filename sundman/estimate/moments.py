@@ -15,11 +15,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from sundman._types import PyTree
 from sundman.draws import Draws
 from sundman.estimate.error import batches, long_run_variance
 from sundman.estimate.sums import stretch_sums
 
-PyTree = Any
 Function = Callable[[PyTree], Any]
 
 

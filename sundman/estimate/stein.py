@@ -8,8 +8,6 @@ the inverse multiquadric kernel detects non-convergence, tails included.
 
 from __future__ import annotations
 
-from typing import Any
-
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -19,8 +17,6 @@ from jax.flatten_util import ravel_pytree
 from sundman import check, lazy
 from sundman.draws import Draws
 from sundman.gradients import Potential
-
-PyTree = Any
 
 
 def _stein_kernel(x: Array, sx: Array, y: Array, sy: Array, scale: float) -> Array:

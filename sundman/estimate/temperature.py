@@ -17,11 +17,10 @@ import jax.numpy as jnp
 import numpy as np
 
 from sundman import check
+from sundman._types import PyTree
 from sundman.draws import Draws
 from sundman.estimate.moments import Estimate, evaluate, moments, weights
 from sundman.gradients import Potential
-
-PyTree = Any
 
 
 def virial_of(draws: Draws, potential: Potential | None) -> np.ndarray:

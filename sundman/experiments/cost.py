@@ -13,6 +13,7 @@ import jax
 
 import sundman
 from sundman import gradients, models, native
+from sundman._types import PyTree
 from sundman.configuration import native_noise
 from sundman.data.base import Dataset
 from sundman.experiments import network
@@ -23,7 +24,6 @@ from sundman.noise import Stream
 from sundman.report.model import Outcome, Verdict
 from sundman.samplers import SamplerState
 
-PyTree = Any
 Run = Callable[[PyTree], PyTree]
 STEPS, TURNS = 100, 30
 

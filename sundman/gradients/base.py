@@ -13,11 +13,11 @@ from typing import Any
 
 from jax import Array
 
+from sundman._types import PyTree
 from sundman.noise import Stream
 from sundman.posterior import Evaluation
 from sundman.value import Value, in_words, public_name
 
-PyTree = Any
 Potential = Callable[[PyTree], Array]
 
 

@@ -22,8 +22,9 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
+from sundman._types import PyTree
 from sundman.data.minibatch import take_rows
-from sundman.gradients.base import GradientEstimator, PyTree
+from sundman.gradients.base import GradientEstimator
 from sundman.gradients.minibatch import in_memory
 from sundman.noise import Stream, fold, purposes, threefry2x32
 from sundman.posterior import Batch, Posterior

@@ -10,8 +10,9 @@ from typing import Any
 from jax import Array
 
 from sundman import check
+from sundman._types import PyTree
 from sundman.data.minibatch import epoch_rows, random_rows, take_rows
-from sundman.gradients.base import GradientEstimator, PyTree
+from sundman.gradients.base import GradientEstimator
 from sundman.noise import Stream
 from sundman.posterior import Batch, Evaluation, Posterior
 from sundman.split import dense

@@ -11,8 +11,9 @@ import jax
 from jax import Array
 
 from sundman import check
+from sundman._types import PyTree
 from sundman.functions import as_value
-from sundman.gradients.base import GradientEstimator, Potential, PyTree
+from sundman.gradients.base import GradientEstimator, Potential
 from sundman.noise import Stream, gaussian, purposes, substream
 from sundman.value import Number
 

@@ -23,8 +23,9 @@ from jax import Array, lax
 from jax.custom_batching import custom_vmap
 
 from sundman import check
+from sundman._types import PyTree
 from sundman.data.minibatch import permute, take_rows
-from sundman.gradients.base import PyTree, RemembersGradients
+from sundman.gradients.base import RemembersGradients
 from sundman.gradients.minibatch import in_memory
 from sundman.noise import Stream, fold, purposes
 from sundman.posterior import Batch, Posterior

@@ -21,7 +21,8 @@ from jax import Array, lax
 from jax.custom_batching import custom_vmap
 
 from sundman import check
-from sundman.gradients.base import PyTree, RemembersGradients
+from sundman._types import PyTree
+from sundman.gradients.base import RemembersGradients
 from sundman.gradients.control_variate import Anchor, anchored_at, relative_to
 from sundman.gradients.minibatch import Minibatch, in_memory
 from sundman.noise import Stream

@@ -23,8 +23,9 @@ import jax.numpy as jnp
 from jax import Array
 
 from sundman import check
+from sundman._types import PyTree
 from sundman.integrators._psgld import with_noise, zeros_wide
-from sundman.integrators.base import Integrator, PyTree, cast_like, check_noise, per_leaf
+from sundman.integrators.base import Integrator, cast_like, check_noise, per_leaf
 from sundman.noise import Noise, Stream, named
 from sundman.value import Number, static
 

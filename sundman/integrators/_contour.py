@@ -40,7 +40,8 @@ import jax.numpy as jnp
 from jax import Array
 
 from sundman import check
-from sundman.integrators.base import Integrator, PyTree, cast_like, per_leaf
+from sundman._types import PyTree
+from sundman.integrators.base import Integrator, cast_like, per_leaf
 from sundman.noise import Stream, gaussian
 from sundman.value import Number, static
 

@@ -21,7 +21,8 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
-from sundman.integrators.base import Integrator, PyTree, cast_like, per_leaf
+from sundman._types import PyTree
+from sundman.integrators.base import Integrator, cast_like, per_leaf
 from sundman.noise import Stream, gaussian
 
 

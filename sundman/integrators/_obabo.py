@@ -25,8 +25,9 @@ import jax
 import jax.numpy as jnp
 
 from sundman import check
+from sundman._types import PyTree
 from sundman.integrators._baoab import KineticState, rest
-from sundman.integrators.base import Integrator, PyTree, cast_like, per_leaf
+from sundman.integrators.base import Integrator, cast_like, per_leaf
 from sundman.noise import Stream, gaussian
 from sundman.value import Number
 

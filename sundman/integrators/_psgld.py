@@ -32,8 +32,9 @@ import jax.numpy as jnp
 from jax import Array
 
 from sundman import check
+from sundman._types import PyTree
 from sundman.curvature import Curvature, as_curvature
-from sundman.integrators.base import Integrator, PyTree, cast_like, check_noise, per_leaf
+from sundman.integrators.base import Integrator, cast_like, check_noise, per_leaf
 from sundman.noise import Noise, Stream, named, purposes, substream
 from sundman.value import Number, static
 

@@ -18,7 +18,8 @@ import jax
 import jax.numpy as jnp
 
 from sundman import check
-from sundman.integrators.base import Integrator, PyTree, cast_like, check_noise, per_leaf
+from sundman._types import PyTree
+from sundman.integrators.base import Integrator, cast_like, check_noise, per_leaf
 from sundman.metric_tensors.base import Metric, must_be_metric, one_step_for_all
 from sundman.noise import Noise, Stream, named, purposes, substream
 from sundman.value import static

@@ -22,8 +22,9 @@ import jax.numpy as jnp
 from jax import Array
 
 from sundman import check
+from sundman._types import PyTree
 from sundman.clocks.base import Stages
-from sundman.integrators.base import Integrator, PyTree
+from sundman.integrators.base import Integrator
 from sundman.noise import Stream
 from sundman.value import static
 

@@ -15,13 +15,12 @@ import jax.numpy as jnp
 from jax import Array
 
 from sundman import check, native
+from sundman._types import PyTree
 from sundman.clocks.base import Stages
 from sundman.noise import Noise, Stream, gaussian, named
 from sundman.noise.gaussian import gaussian_leaf
 from sundman.split import dense, grad_and_precision
 from sundman.value import Number, Value, public_name, settings_of, static
-
-PyTree = Any
 
 
 class Integrator(Value):

@@ -29,10 +29,10 @@ from jax import Array
 from jax.core import Tracer
 from jax.flatten_util import ravel_pytree
 
+from sundman._types import PyTree
 from sundman.noise import Stream
 from sundman.value import Value, public_name
 
-PyTree = Any
 Field = Callable[[PyTree], PyTree]
 
 

@@ -16,8 +16,8 @@ import jax.numpy as jnp
 from jax import Array
 
 from sundman import check
+from sundman._types import PyTree
 from sundman.functions import as_value
-from sundman.metric_tensors.base import PyTree
 from sundman.metric_tensors.diagonal import DiagonalMetric
 from sundman.posterior import Batch, Posterior
 from sundman.value import Number, array, static

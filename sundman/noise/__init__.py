@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 from sundman import check
+from sundman._types import PyTree
 from sundman.noise.gaussian import gaussian
 from sundman.noise.stream import Stream, substream, words
 from sundman.noise.threefry import fold, key_words, threefry2x32
 from sundman.noise.weak import three_point, two_point
 
-PyTree = Any
 Noise = Callable[[Stream, PyTree], PyTree]
 
 _NAMED: dict[str, Noise] = {

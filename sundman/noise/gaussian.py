@@ -24,7 +24,8 @@ import numpy as np
 from jax import Array, lax
 
 from sundman import native
-from sundman.noise.stream import PyTree, Stream, counters, map_leaves, words_at
+from sundman._types import PyTree
+from sundman.noise.stream import Stream, counters, map_leaves, words_at
 
 # sin(2 pi s) / s in powers of s^2 on |s| <= 1/4, error 2.7e-8.
 _SINE = (6.28318528, -41.34168067, 81.60248074, -76.58128456, 39.76072208)

@@ -14,9 +14,9 @@ import jax
 import jax.numpy as jnp
 from jax import Array, lax
 
+from sundman._types import PyTree
 from sundman.noise.threefry import DEFAULT_ROUNDS, fold, threefry2x32
 
-PyTree = Any
 _GOLDEN = 0x9E3779B9
 _LOW_BITS = 0x85EBCA6B
 

@@ -14,7 +14,8 @@ from typing import Any
 import jax.numpy as jnp
 from jax import Array
 
-from sundman.noise.stream import PyTree, Stream, map_leaves, words
+from sundman._types import PyTree
+from sundman.noise.stream import Stream, map_leaves, words
 
 _SIXTH = 2**32 // 6
 

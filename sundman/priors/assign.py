@@ -15,10 +15,10 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
+from sundman._types import PyTree
 from sundman.priors.base import Prior
 from sundman.value import Value, in_words, public_name, static
 
-PyTree = Any
 Pattern = str | Callable[[str, Array], bool]
 
 

@@ -15,9 +15,9 @@ import jax.numpy as jnp
 from jax import Array
 
 from sundman import check
+from sundman._types import PyTree
 from sundman.value import Number, Value
 
-PyTree = Any
 FAN_INS = ("leading", "trailing")
 LOG_2PI = math.log(2.0 * math.pi)
 

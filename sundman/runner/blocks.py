@@ -14,13 +14,13 @@ import jax.numpy as jnp
 import numpy as np
 from jax.extend.core import Jaxpr, jaxprs_in_params
 
+from sundman._types import PyTree
 from sundman.clocks import Stages
 from sundman.runner import loop, online
 from sundman.runner.chain_mapping import each_chain
 from sundman.runner.engine import Piece
 from sundman.runner.stages import turns
 
-PyTree = Any
 MEMORY = 64 * 2**20
 _OPERATIONS = 1e10
 _LEAST_PER_STEP = 1e3

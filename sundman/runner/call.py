@@ -12,6 +12,7 @@ import numpy as np
 from jax import Array
 
 from sundman import check
+from sundman._types import PyTree
 from sundman.clocks import Stages
 from sundman.gradients import GradientEstimator, Streamed
 from sundman.recipes.registry import label_of
@@ -23,7 +24,6 @@ from sundman.runner.replicas import OfColdest, copies, replicated
 from sundman.runner.stages import check_stages, draws_within, turns
 from sundman.samplers import Sampler, check_stacked
 
-PyTree = Any
 _MOST_STEPS = 2**32 - 1
 
 

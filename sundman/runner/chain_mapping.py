@@ -17,7 +17,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
 
-PyTree = Any
+from sundman._types import PyTree
+
 _LARGE = 10_000  # elements of a position: a network
 _FEW = 31  # chains
 

@@ -11,6 +11,7 @@ import jax
 import numpy as np
 
 import sundman
+from sundman._types import PyTree
 from sundman.noise import Stream
 from sundman.posterior import Posterior
 from sundman.runner import blocks, loop
@@ -19,8 +20,6 @@ from sundman.runner.chain_mapping import each_chain
 from sundman.runner.session import last_chain, last_position
 from sundman.store.run import leaf_names, skeleton
 from sundman.targets import Target
-
-PyTree = Any
 
 
 def _estimator_in_words(estimator: Any) -> dict[str, Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 import jax
 import jax.numpy as jnp
@@ -15,7 +15,6 @@ from sundman.runner import health, loop, timed
 from sundman.runner.chain_mapping import draws_first
 from sundman.runner.guard import Work
 
-PyTree = Any
 _STREAMED_STEPS = 64
 
 

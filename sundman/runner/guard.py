@@ -15,11 +15,11 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
+from sundman._types import PyTree
 from sundman.runner import health
 from sundman.runner.loop import Chain, Record
 from sundman.runner.timed import Timed
 
-PyTree = Any
 POLICIES = ("freeze", "raise", "restart")
 _FEW = 20
 

@@ -13,9 +13,9 @@ import jax
 import jax.numpy as jnp
 from jax import Array, lax
 
+from sundman._types import PyTree
 from sundman.runner.chain_mapping import runs_sequentially
 
-PyTree = Any
 RUNAWAY = 1e4
 
 

@@ -12,6 +12,7 @@ import optax
 from jax import Array, lax
 
 from sundman import native
+from sundman._types import PyTree
 from sundman.gradients import GradientEstimator
 from sundman.noise import Stream
 from sundman.runner import health, online
@@ -27,7 +28,6 @@ from sundman.samplers import Sampler, SamplerState
 from sundman.split import inner_product, squared_norm
 from sundman.value import Value, static
 
-PyTree = Any
 _CHECK_POTENTIAL_EVERY = 32
 STATS = ("time", "grad_norm", "zeta", "virial", "kinetic_temperature")
 

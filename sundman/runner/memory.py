@@ -14,8 +14,6 @@ from sundman.runner.loop import Record
 from sundman.runner.online import known
 from sundman.runner.session import Done, Outcome, last_position
 
-PyTree = Any
-
 
 class Memory:
     """Keeps the blocks of a run."""

@@ -11,6 +11,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from sundman._types import PyTree
 from sundman.draws import Draws
 from sundman.runner import description, session, stored
 from sundman.runner.call import Call, Parts, prepare
@@ -24,8 +25,6 @@ from sundman.store import checkpoint
 from sundman.store.files import Lock, StoreError
 from sundman.store.opened import open_draws
 from sundman.store.run import Run, absolute, create, differences, exists, open_run
-
-PyTree = Any
 
 
 def begin(

@@ -8,14 +8,14 @@ with the time weights, and with equal weights beside it.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-PyTree = Any
+from sundman._types import PyTree
 
 
 class Average(NamedTuple):

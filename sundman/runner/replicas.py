@@ -10,11 +10,10 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
+from sundman._types import PyTree
 from sundman.gradients import GradientEstimator, RemembersGradients, Streamed
 from sundman.noise import Stream, fold, purposes
 from sundman.value import static
-
-PyTree = Any
 
 
 class Replicated(GradientEstimator):

@@ -10,6 +10,7 @@ from typing import Any
 from jax import Array
 
 from sundman import check
+from sundman._types import PyTree
 from sundman.configuration import native_noise
 from sundman.draws import Draws
 from sundman.runner import loop, session
@@ -19,8 +20,6 @@ from sundman.runner.report import Watcher
 from sundman.runner.start import settle_temperature, settle_units
 from sundman.runner.watching import all_watchers, check_watchers, watched
 from sundman.samplers import Sampler
-
-PyTree = Any
 
 
 def sample(

@@ -13,14 +13,13 @@ import jax
 import numpy as np
 import optax
 
+from sundman._types import PyTree
 from sundman.noise import Stream
 from sundman.runner import divergence, loop
 from sundman.runner.call import Call, Parts, engine
 from sundman.runner.guard import Loss, Losses, Work
 from sundman.runner.report import BlockReport, Watcher, summarise
 from sundman.runner.timed import Timed
-
-PyTree = Any
 
 
 class Done(NamedTuple):

@@ -13,6 +13,7 @@ from jax import Array
 from jax.core import Tracer
 
 from sundman import check
+from sundman._types import PyTree
 from sundman.gradients import (
     Exact,
     GradientEstimator,
@@ -27,8 +28,6 @@ from sundman.runner.loop import Chain
 from sundman.samplers import Sampler, SamplerState
 from sundman.targets import Target
 from sundman.value import in_words
-
-PyTree = Any
 
 
 def _posterior(target: Any) -> Posterior | None:

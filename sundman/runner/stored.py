@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from typing import Any
 
 import jax
 import numpy as np
@@ -19,7 +18,6 @@ from sundman.store import checkpoint
 from sundman.store.files import writing
 from sundman.store.run import Run, as_arrays
 
-PyTree = Any
 _FLUSH_SECONDS = 10.0
 _FLUSH_BYTES = 64 * 2**20
 _CHECKPOINT_SECONDS = 30.0

@@ -13,11 +13,10 @@ import jax
 import jax.numpy as jnp
 from jax import Array, lax
 
+from sundman._types import PyTree
 from sundman.runner import health, online
 from sundman.runner.chain_mapping import draw_in_blocks, each_chain
 from sundman.runner.loop import Chain, Plan, Record, step
-
-PyTree = Any
 
 
 class Timed(NamedTuple):

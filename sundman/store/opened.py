@@ -9,12 +9,11 @@ from typing import Any
 
 import numpy as np
 
+from sundman._types import PyTree
 from sundman.draws import Draws
 from sundman.store import checkpoint
 from sundman.store.arrays import Arrays, LazyArray
 from sundman.store.run import Run, leaf_names, open_run, rebuilt
-
-PyTree = Any
 
 
 class StoredStats(Mapping[str, np.ndarray]):

@@ -17,10 +17,10 @@ import cloudpickle
 import jax
 import numpy as np
 
+from sundman._types import PyTree
 from sundman.store import arrays, checkpoint
 from sundman.store.files import Lock, StoreError, read_json, write_bytes, write_json, writing
 
-PyTree = Any
 FORMAT = 1
 _FIELDS = (
     "arrays",

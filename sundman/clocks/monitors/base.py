@@ -9,7 +9,8 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from sundman.clocks.base import PyTree, time_dtype
+from sundman._types import PyTree
+from sundman.clocks.base import time_dtype
 from sundman.value import Value, static
 
 

@@ -11,7 +11,8 @@ import jax.numpy as jnp
 from jax import Array
 
 from sundman import check
-from sundman.clocks.base import PyTree, time_dtype
+from sundman._types import PyTree
+from sundman.clocks.base import time_dtype
 from sundman.clocks.monitors.base import Monitor, check_callable, total
 from sundman.functions import as_value
 from sundman.noise import Stream
