@@ -22,8 +22,7 @@ from sundman import (
 )
 from sundman.citations import cite
 from sundman.configuration import config
-from sundman.diagnose import diagnose
-from sundman.diagnosis import Diagnosis
+from sundman.diagnosis import Diagnosis, diagnose
 from sundman.draws import Draws
 from sundman.posterior import Batch, Position, Posterior
 from sundman.predict import NormalMixture, predict

@@ -20,9 +20,8 @@ from jax.flatten_util import ravel_pytree
 
 from sundman import check
 from sundman._types import PyTree
-from sundman.functions import as_value
 from sundman.noise import Stream, substream, two_point
-from sundman.value import Value, static
+from sundman.value import Value, as_value, static
 
 _ROWS_PER_PASS = 128
 

@@ -11,7 +11,7 @@ import jax
 import numpy as np
 from jax import Array
 
-from sundman import check, lazy
+from sundman import _chunks, check
 from sundman._types import PyTree
 
 if TYPE_CHECKING:
@@ -101,9 +101,9 @@ class Draws:
         if self.settings.get("thin") is not None:
             settings["thin"] = self.settings["thin"] * rows.step
         return Draws(
-            values=jax.tree.map(lambda leaf: lazy.window(leaf, rows), self.values),
-            weight=lazy.window(self.weight, rows),
-            stats={name: lazy.window(leaf, rows) for name, leaf in self.stats.items()},
+            values=jax.tree.map(lambda leaf: _chunks.window(leaf, rows), self.values),
+            weight=_chunks.window(self.weight, rows),
+            stats={name: _chunks.window(leaf, rows) for name, leaf in self.stats.items()},
             diverged=np.where(inside, before, -1),
             last=self.last,
             settings=settings,
@@ -144,9 +144,9 @@ class Draws:
         ``size`` draws at a time; by default as many as fit into 64 MB.
         """
         if size is None:
-            size = lazy.draws_per_block(self.values)
+            size = _chunks.draws_per_block(self.values)
         check.count("size", size, least=1)
-        for part in lazy.draw_slices(len(self), size):
+        for part in _chunks.draw_slices(len(self), size):
             yield part, jax.tree.map(lambda leaf, part=part: np.asarray(leaf[:, part]), self.values)
 
     def expectation(self, f: Function) -> Estimate:

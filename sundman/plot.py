@@ -23,7 +23,7 @@ from matplotlib.axes import Axes
 from matplotlib.collections import PathCollection
 from matplotlib.colors import Colormap, ListedColormap, Normalize
 
-from sundman import check, lazy, metrics
+from sundman import _chunks, check, metrics
 from sundman.draws import Draws
 from sundman.targets import Target
 
@@ -97,7 +97,7 @@ def points(
         p=weight / weight.sum(),
         shuffle=True,
     )
-    position = lazy.gather(draws.position, picked).reshape(len(picked), -1)
+    position = _chunks.gather(draws.position, picked).reshape(len(picked), -1)
     shade = np.asarray(draws.stats[color]).reshape(weight.size, -1).mean(axis=1)[picked]
     settings = {"s": 2.0, "linewidths": 0, "cmap": colors(), "rasterized": True, **drawing}
     return ax.scatter(position[:, 0], position[:, 1], c=shade, norm=norm, **settings)

@@ -13,9 +13,9 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from sundman import lazy, likelihoods, metrics
+from sundman import _chunks, likelihoods, metrics
 from sundman._types import PyTree
-from sundman.data.examples import as_inputs
+from sundman.data.base import as_inputs
 from sundman.draws import Draws
 from sundman.likelihoods import Likelihood, Normal
 from sundman.posterior import Position, Posterior, applying, model_params
@@ -64,7 +64,7 @@ def _kept(draws: Draws, weighted: bool) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _positions(draws: Draws, rows: np.ndarray) -> PyTree:
-    return jax.tree.map(lambda leaf: lazy.gather(leaf, rows), draws.position)
+    return jax.tree.map(lambda leaf: _chunks.gather(leaf, rows), draws.position)
 
 
 class _OfPosterior(Value):
@@ -156,11 +156,11 @@ def predict(
     first = jax.tree.map(lambda leaf: leaf[0], _positions(draws, rows[:1]))
     with applying(first, x, predictive.example):
         shape = jax.eval_shape(predictive, first, x)
-    size = draws.chains * lazy.draws_per_block(draws.position)
+    size = draws.chains * _chunks.draws_per_block(draws.position)
     in_memory = all(isinstance(leaf, np.ndarray) for leaf in jax.tree.leaves(draws.position))
     # on disk the chains of one draw lie together
     order = np.arange(len(rows)) if in_memory else np.argsort(rows % len(draws), kind="stable")
-    pieces = [order[piece] for piece in lazy.draw_slices(len(rows), size)]
+    pieces = [order[piece] for piece in _chunks.draw_slices(len(rows), size)]
     if members or isinstance(shape, Normal):
         parts = [
             jax.tree.map(np.asarray, _members(_positions(draws, rows[piece]), x, predictive))

@@ -17,7 +17,7 @@ import jax
 import numpy as np
 from jax import Array
 
-from sundman import check, lazy
+from sundman import _chunks, check
 from sundman._types import PyTree
 from sundman.draws import Draws
 
@@ -64,7 +64,7 @@ def _equal(draws: Draws, rows: np.ndarray, last: PyTree) -> Draws:
     """The draws numbered ``rows`` (chain, draw), with weight 1."""
 
     def pick(leaf: Any) -> np.ndarray:
-        return lazy.gather(leaf, rows.ravel()).reshape(*rows.shape, *leaf.shape[2:])
+        return _chunks.gather(leaf, rows.ravel()).reshape(*rows.shape, *leaf.shape[2:])
 
     return Draws(
         values=jax.tree.map(pick, draws.values),

@@ -31,7 +31,7 @@ from sundman._types import PyTree
 from sundman.clocks import Clock, ClockState
 from sundman.integrators import Integrator
 from sundman.integrators.base import apply
-from sundman.noise import Stream, fold, key_words, purposes
+from sundman.noise import Purpose, Stream, fold, key_words
 from sundman.split import dense
 from sundman.value import Number, Value, same
 
@@ -254,7 +254,7 @@ def _numbers(value: Any) -> Iterator[Any]:
 
 def _noise_key(key: Array) -> Array:
     """The key of the noise: folded, so that related user keys give unrelated streams."""
-    return fold(key_words(key), 0, purposes.SAMPLER)
+    return fold(key_words(key), 0, Purpose.SAMPLER)
 
 
 def _init(

@@ -14,6 +14,10 @@ A subclass of :class:`Value` is a dataclass by itself. ``__post_init__``, its ch
 run where a person makes a value (and by ``replace``), not where JAX takes one apart and puts it
 together again. Two values are equal if they are of one class, with equal choices and numbers;
 ``repr`` shows how to make one.
+
+:func:`as_value` lets a value hold any function among its leaves. A value that can be called stays
+as it is: its numbers are leaves. A method of a value becomes a :class:`Method`: the numbers of its
+owner are leaves. Any other function becomes a :class:`Function`: a choice, part of the program.
 """
 
 from __future__ import annotations
@@ -23,24 +27,48 @@ import difflib
 import functools
 from collections.abc import Callable, Hashable, Iterable, Iterator
 from dataclasses import MISSING, field
-from typing import Any, ClassVar, Literal, Self, dataclass_transform
+from typing import (
+    Any,
+    ClassVar,
+    Literal,
+    Self,
+    TypeAlias,
+    TypeVar,
+    cast,
+    dataclass_transform,
+    overload,
+)
 
 import jax
 import numpy as np
 from jax import Array
 from jax.core import Tracer
 
-Number = float | Array
+Number: TypeAlias = float | Array
+
+Settings: TypeAlias = dict[str, Any]
+"""Settings by name, each of the type its owner says: for records, tables and JSON."""
+
+_T = TypeVar("_T")
+_Function = TypeVar("_Function", bound=Callable[..., object])
 
 
-def static(*, default: Any = MISSING, init: bool = True, kw_only: Any = MISSING) -> Any:
+@overload
+def static(*, default: _T, init: bool = True, kw_only: bool | None = None) -> _T: ...
+@overload
+def static(*, init: bool = True, kw_only: bool | None = None) -> Any: ...
+def static(*, default: object = MISSING, init: bool = True, kw_only: bool | None = None) -> object:
     """A field that is a choice: part of the program, hashable, never traced."""
-    return field(default=default, init=init, kw_only=kw_only, metadata={"static": True})
+    return _field(default, kw_only, init=init, metadata={"static": True})
 
 
-def array(*, default: Any = MISSING, kw_only: Any = MISSING) -> Any:
+@overload
+def array(*, default: _T, kw_only: bool | None = None) -> _T: ...
+@overload
+def array(*, kw_only: bool | None = None) -> Any: ...
+def array(*, default: object = MISSING, kw_only: bool | None = None) -> object:
     """A field that holds arrays of any shape, where other numbers are single ones."""
-    return field(default=default, kw_only=kw_only, metadata={"array": True})
+    return _field(default, kw_only, metadata={"array": True})
 
 
 def derived(*, init: Literal[False] = False) -> Any:
@@ -51,7 +79,19 @@ def derived(*, init: Literal[False] = False) -> Any:
     return field(default=None, init=init)
 
 
-def _is_traced(value: Any) -> bool:
+def _field(
+    default: object, kw_only: bool | None, *, metadata: dict[str, bool], init: bool = True
+) -> object:
+    """A field of a dataclass; ``kw_only=None`` leaves it to where the field stands."""
+    return field(
+        default=default,
+        init=init,
+        kw_only=MISSING if kw_only is None else kw_only,
+        metadata=metadata,
+    )
+
+
+def _is_traced(value: object) -> bool:
     return isinstance(value, Tracer)
 
 
@@ -64,27 +104,29 @@ class Value:
     _leaves: ClassVar[tuple[str, ...]] = ()
     _choices: ClassVar[tuple[str, ...]] = ()
 
-    def __init_subclass__(cls, **kwargs: Any) -> None:
+    def __init_subclass__(cls, **kwargs: object) -> None:
         """Make the class a frozen dataclass and a pytree."""
         super().__init_subclass__(**kwargs)
         dataclasses.dataclass(frozen=True, eq=False, repr=False)(cls)
-        fields = dataclasses.fields(cls)  # type: ignore[arg-type]
+        fields = _fields(cls)
         cls._choices = tuple(f.name for f in fields if f.metadata.get("static"))
         cls._leaves = tuple(f.name for f in fields if not f.metadata.get("static"))
         _refuse_unknown_fields(cls, [f.name for f in fields if f.init])
 
-        def flatten(value: Value) -> tuple[tuple[Any, ...], tuple[Hashable, ...]]:
+        def flatten(value: Value) -> tuple[tuple[object, ...], tuple[Hashable, ...]]:
             return (
                 tuple(getattr(value, name) for name in cls._leaves),
                 tuple(getattr(value, name) for name in cls._choices),
             )
 
-        def flatten_with_keys(value: Value) -> tuple[Any, tuple[Hashable, ...]]:
+        def flatten_with_keys(
+            value: Value,
+        ) -> tuple[tuple[tuple[object, object], ...], tuple[Hashable, ...]]:
             children, choices = flatten(value)
             keys = map(jax.tree_util.GetAttrKey, cls._leaves)
             return tuple(zip(keys, children, strict=True)), choices
 
-        def unflatten(choices: tuple[Hashable, ...], children: Iterable[Any]) -> Value:
+        def unflatten(choices: tuple[Hashable, ...], children: Iterable[object]) -> Value:
             value = object.__new__(cls)
             value.__dict__.update(zip(cls._leaves, children, strict=True))
             value.__dict__.update(zip(cls._choices, choices, strict=True))
@@ -95,18 +137,19 @@ class Value:
     @classmethod
     def field_names(cls) -> tuple[str, ...]:
         """The names of the fields that one gives."""
-        return tuple(f.name for f in dataclasses.fields(cls) if f.init)  # type: ignore[arg-type]
+        return tuple(f.name for f in _fields(cls) if f.init)
 
-    def replace(self, **changes: Any) -> Self:
+    def replace(self, **changes: object) -> Self:
         """The same value with other fields, checked as a new one is."""
-        return dataclasses.replace(self, **changes)  # type: ignore[type-var]
+        copy = cast(Callable[..., Self], dataclasses.replace)
+        return copy(self, **changes)
 
     @classmethod
     def single_numbers(cls) -> tuple[str, ...]:
         """The fields that are numbers, or values made of them: not arrays by nature."""
         return tuple(
             each.name
-            for each in dataclasses.fields(cls)  # type: ignore[arg-type]
+            for each in _fields(cls)
             if not (each.metadata.get("static") or each.metadata.get("array"))
         )
 
@@ -121,7 +164,7 @@ class Value:
             if not _is_traced(value) and type(value) is not float:
                 self._set(**{name: float(value)})
 
-    def _set(self, **fields: Any) -> None:
+    def _set(self, **fields: object) -> None:
         """Set fields of a value that is being made: for ``__post_init__`` alone."""
         for name, value in fields.items():
             object.__setattr__(self, name, value)
@@ -143,32 +186,37 @@ class Value:
         return f"{_constructor(type(self))}({', '.join(_arguments(self))})"
 
 
-def _refuse_unknown_fields(cls: type, names: list[str]) -> None:
+def _fields(value: Value | type[Value]) -> tuple[dataclasses.Field[Any], ...]:
+    """The fields of a value; type checkers do not see that the base makes dataclasses."""
+    return dataclasses.fields(cast(Any, value))
+
+
+def _refuse_unknown_fields(cls: type[Value], names: list[str]) -> None:
     """Let the constructor say which field was meant, where one is given that does not exist."""
     make = cls.__dict__.get("__init__")
     if make is None or hasattr(make, "__wrapped__"):
         return
 
     @functools.wraps(make)
-    def construct(self: Any, *positional: Any, **given: Any) -> None:
-        for name in given:
+    def construct(self: Value, *positional: object, **settings: object) -> None:
+        for name in settings:
             if name not in names:
                 near = difflib.get_close_matches(name.lower(), names, 1)
                 meant = f"did you mean {near[0]}?" if near else f"it has {', '.join(names)}"
                 raise TypeError(f"{_constructor(cls)} has no setting {name!r}; {meant}")
-        make(self, *positional, **given)
+        make(self, *positional, **settings)
 
-    cls.__init__ = construct  # type: ignore[misc]
+    type.__setattr__(cls, "__init__", construct)
 
 
-def same(one: Any, other: Any) -> bool:
+def same(one: object, other: object) -> bool:
     """Whether two leaves are equal, as far as they can be looked at."""
     if _is_traced(one) or _is_traced(other):
         return one is other
     if one is other:
         return True
-    one, other = np.asarray(one), np.asarray(other)
-    return one.dtype == other.dtype and bool(np.array_equal(one, other))
+    ours, theirs = np.asarray(one), np.asarray(other)
+    return ours.dtype == theirs.dtype and bool(np.array_equal(ours, theirs))
 
 
 def public_name(cls: type) -> str:
@@ -187,32 +235,31 @@ def _constructor(cls: type) -> str:
 
 
 def _arguments(value: Value) -> Iterator[str]:
-    fields = dataclasses.fields(value)  # type: ignore[arg-type]
     by_name = False
-    for each in sorted(fields, key=lambda field: bool(field.kw_only)):
-        given = getattr(value, each.name)
-        if not each.init or (each.default is not MISSING and _is_default(given, each.default)):
+    for each in sorted(_fields(value), key=lambda field: bool(field.kw_only)):
+        setting = getattr(value, each.name)
+        if not each.init or (each.default is not MISSING and _is_default(setting, each.default)):
             by_name = True  # those after one that is left out
             continue
-        text = in_words(given)
+        text = in_words(setting)
         yield f"{each.name}={text}" if each.kw_only or by_name else text
 
 
-def _is_default(given: Any, default: Any) -> bool:
-    if given is default:
+def _is_default(setting: object, default: object) -> bool:
+    if setting is default:
         return True
-    if type(given) is not type(default):
+    if type(setting) is not type(default):
         return False
-    ours, theirs = jax.tree.flatten(given), jax.tree.flatten(default)
+    ours, theirs = jax.tree.flatten(setting), jax.tree.flatten(default)
     return ours[1] == theirs[1] and all(map(_equal, ours[0], theirs[0]))
 
 
-def _equal(one: Any, other: Any) -> bool:
+def _equal(one: object, other: object) -> bool:
     numbers = isinstance(one, (float, int, np.ndarray, jax.Array))
     return same(one, other) if numbers else one is other or one == other
 
 
-def in_words(value: Any) -> str:
+def in_words(value: object) -> str:
     """A field as a text that is the same in every process: functions go by their names."""
     if isinstance(value, tuple):
         items = ", ".join(map(in_words, value))
@@ -225,23 +272,76 @@ def in_words(value: Any) -> str:
     return repr(value)
 
 
-def settings_of(value: Value) -> dict[str, Any]:
+def settings_of(value: Value) -> Settings:
     """The fields by name: numbers as they are, arrays as lists, the rest in words."""
-    found: dict[str, Any] = {}
-    for each in dataclasses.fields(value):  # type: ignore[arg-type]
-        if not each.init:
-            continue
-        given = getattr(value, each.name)
-        if isinstance(given, (jax.Array, np.ndarray)) and not _is_traced(given):
-            found[each.name] = np.asarray(given).tolist()
-        elif isinstance(given, tuple) and all(
-            isinstance(item, (jax.Array, np.ndarray, np.generic, float, int)) for item in given
-        ):
-            found[each.name] = tuple(
-                item if _is_traced(item) else np.asarray(item).tolist() for item in given
-            )
-        elif given is None or isinstance(given, (bool, int, float, str, tuple)):
-            found[each.name] = given
-        else:
-            found[each.name] = given if _is_traced(given) else in_words(given)
-    return found
+    return {each.name: _plain(getattr(value, each.name)) for each in _fields(value) if each.init}
+
+
+def _plain(setting: object) -> object:
+    """A field as a number, a list, a tuple of these, or in words."""
+    if isinstance(setting, (jax.Array, np.ndarray)) and not _is_traced(setting):
+        return np.asarray(setting).tolist()
+    if isinstance(setting, tuple) and all(
+        isinstance(item, (jax.Array, np.ndarray, np.generic, float, int)) for item in setting
+    ):
+        return tuple(item if _is_traced(item) else np.asarray(item).tolist() for item in setting)
+    if setting is None or isinstance(setting, (bool, int, float, str, tuple)):
+        return setting
+    return setting if _is_traced(setting) else in_words(setting)
+
+
+class Function(Value):
+    """A plain function, a static choice: equal to itself alone."""
+
+    function: Callable[..., object] = static()
+
+    def __call__(self, *arguments: object) -> object:
+        """What the function gives."""
+        return self.function(*arguments)
+
+    def __repr__(self) -> str:
+        """The name of the function."""
+        return in_words(self.function)
+
+
+class Method(Value):
+    """A method of a value, whose numbers stay leaves."""
+
+    owner: Value
+    method: str = static()
+
+    def __call__(self, *arguments: object) -> object:
+        """What the method gives."""
+        return getattr(self.owner, self.method)(*arguments)
+
+    def __repr__(self) -> str:
+        """The owner and the name of the method."""
+        return f"{self.owner!r}.{self.method}"
+
+
+def as_value(**argument: _Function) -> _Function:
+    """A function as a value that is called as the function is: ``as_value(potential=U)``.
+
+    The argument is given by its name, for the TypeError if it cannot be called.
+    """
+    ((name, function),) = argument.items()
+    if not callable(function):
+        raise TypeError(f"{name} must be a function, got {name}={function!r}")
+    if isinstance(function, Value):
+        return cast(_Function, function)
+    owner = getattr(function, "__self__", None)
+    method = getattr(function, "__name__", "")
+    if isinstance(owner, Value) and getattr(type(owner), method, None) is not None:
+        return cast(_Function, Method(owner, method))
+    if not _has_hash(function):
+        bound = cast(Any, function).__call__  # equal if it is the same object's
+        return cast(_Function, Function(bound))
+    return cast(_Function, Function(function))
+
+
+def _has_hash(function: object) -> bool:
+    try:
+        hash(function)
+    except TypeError:
+        return False
+    return True

@@ -11,8 +11,8 @@ import pytest
 from rich.console import Console
 
 import sundman
-from sundman import lazy
-from sundman.diagnosis import mixing
+from sundman import _chunks
+from sundman.diagnosis.checks import some_components
 from sundman.draws import Draws
 from tests.lazy_arrays import OnDisk
 
@@ -187,7 +187,7 @@ def test_stein_discrepancy_says_when_the_law_is_another():
 
 def test_some_components_evenly():
     tree = {"a": autoregression(0.0, 9, (2, 50, 30, 40)), "b": autoregression(0.0, 10, (2, 50))}
-    values, labels = mixing.some_components(make(tree), 13)
+    values, labels = some_components(make(tree), 13)
     assert values.shape == (2, 50, 13)
     assert labels[0] == "a[0, 0]"
     assert labels[1] == "a[2, 20]"
@@ -198,9 +198,9 @@ def test_some_components_evenly():
 
 def test_draws_on_disk(monkeypatch):
     x = autoregression(0.5, 11)
-    monkeypatch.setattr(lazy, "BLOCK_BYTES", 5000)
-    monkeypatch.setattr(lazy, "IN_MEMORY", 1000)
-    monkeypatch.setattr(lazy, "ON_DISK", 1000)
+    monkeypatch.setattr(_chunks, "BLOCK_BYTES", 5000)
+    monkeypatch.setattr(_chunks, "IN_MEMORY", 1000)
+    monkeypatch.setattr(_chunks, "ON_DISK", 1000)
     stored = OnDisk(x)
     found = quiet(make(stored), bowl, components=2)
     assert stored.largest < 0.2 * x.nbytes

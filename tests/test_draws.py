@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import sundman
-from sundman import lazy, resampling
+from sundman import _chunks, resampling
 from sundman.draws import Draws
 from tests.lazy_arrays import OnDisk
 
@@ -40,7 +40,7 @@ def test_blocks_are_all_draws_in_order(store):
 
 
 def test_blocks_are_bounded(monkeypatch):
-    monkeypatch.setattr(lazy, "BLOCK_BYTES", 1000)
+    monkeypatch.setattr(_chunks, "BLOCK_BYTES", 1000)
     sizes = [sum(leaf.nbytes for leaf in values.values()) for _, values in make(TREE).blocks()]
     assert max(sizes) <= 1000
     assert len(sizes) == -(-DRAWS // (1000 // (7 * 4 * CHAINS)))

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from sundman import data
-from sundman.data import registry
+from sundman.data import base
 
 GUIDE = (Path(__file__).parents[1] / "docs" / "adding-data.md").read_text()
 FUNCTION, REGISTRATION = re.findall(r"```python\n(.*?)```", GUIDE, flags=re.S)
@@ -21,7 +21,7 @@ FUNCTION, REGISTRATION = re.findall(r"```python\n(.*?)```", GUIDE, flags=re.S)
 def followed() -> Iterator[None]:
     """``spirals``, registered; then undone."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(registry, "_REGISTRY", dict(registry._REGISTRY))
+        patch.setattr(base, "REGISTRY", base.REGISTRY.copy())
         names = {"register": data.register}
         exec(FUNCTION + REGISTRATION, names)
         yield
@@ -72,7 +72,7 @@ def test_what_cannot_be_registered(name: str, load: object, message: str) -> Non
 
 
 def test_what_is_no_data_set_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(registry, "_REGISTRY", dict(registry._REGISTRY))
+    monkeypatch.setattr(base, "REGISTRY", base.REGISTRY.copy())
     data.register("pair", lambda: (np.zeros((3, 1)), np.zeros(3)))
     with pytest.raises(TypeError, match=r"must be a sundman\.data\.Dataset"):
         data.named("pair")

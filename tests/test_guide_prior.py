@@ -15,7 +15,7 @@ import pytest
 
 import sundman
 from sundman import priors
-from sundman.priors import registry
+from sundman.priors import base
 
 TESTS = Path(__file__).parent
 GUIDE = (TESTS.parent / "docs" / "adding-prior.md").read_text()
@@ -30,7 +30,7 @@ def rows() -> Iterator[tuple[types.ModuleType, types.ModuleType]]:
     """``hyperbolic`` as a prior, registered, and the tests of priors with its rows; then undone."""
     with pytest.MonkeyPatch.context() as patch:
         patch.syspath_prepend(str(TESTS / "priors"))
-        patch.setattr(registry, "_REGISTRY", dict(registry._REGISTRY))
+        patch.setattr(base, "REGISTRY", base.REGISTRY.copy())
         module = types.ModuleType(NAME)
         patch.setitem(sys.modules, NAME, module)
         exec(MODULE, module.__dict__)

@@ -17,7 +17,7 @@ from scipy.stats import norm
 
 import sundman
 from sundman import targets
-from sundman.targets import registry
+from sundman.targets import base
 
 GUIDE = (Path(__file__).parents[1] / "docs" / "adding-target.md").read_text()
 MODULE, REGISTRATION, ROW = re.findall(r"```python\n(.*?)```", GUIDE, flags=re.S)
@@ -29,7 +29,7 @@ def tests_of_targets() -> Iterator[types.ModuleType]:
     """``ring`` as a module of targets, registered, and the tests of targets with its row."""
     with pytest.MonkeyPatch.context() as patch:
         patch.syspath_prepend(str(Path(__file__).parent / "targets"))
-        patch.setattr(registry, "_REGISTRY", dict(registry._REGISTRY))
+        patch.setattr(base, "REGISTRY", base.REGISTRY.copy())
         module = types.ModuleType(NAME)
         patch.setitem(sys.modules, NAME, module)
         exec(MODULE, module.__dict__)

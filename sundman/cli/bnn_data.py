@@ -13,11 +13,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from sundman import data as datasets
 from sundman.cli import bnn_files
 from sundman.cli.errors import UserError, at_the_door, unknown
-from sundman.data import registry
 from sundman.data.base import Dataset, Split, shuffled
-from sundman.data.find import cache_directory
+from sundman.data.files import cache_directory
 from sundman.data.tables import mean_and_scale
 
 TASKS = ("classification", "regression")
@@ -39,7 +39,7 @@ def load(asked: Mapping[str, Any]) -> Loaded:
         raise UserError(f"data are given twice, by {' and '.join(given)}; give one of them")
     if not given:
         raise UserError(
-            f"no data are given; name one of {', '.join(registry.names())}, or give --x and --y, "
+            f"no data are given; name one of {', '.join(datasets.names())}, or give --x and --y, "
             "or --csv and --target"
         )
     if asked["name"]:
@@ -54,13 +54,13 @@ def load(asked: Mapping[str, Any]) -> Loaded:
 def _named(asked: Mapping[str, Any]) -> Loaded:
     name = str(asked["name"]).lower().replace("_", "-")
     name = {"uci/wine": "uci/wine-quality-red"}.get(name, name)
-    if name not in registry.names():
-        raise unknown("data set", str(asked["name"]), registry.names())
-    known = registry.registered(name)
+    if name not in datasets.names():
+        raise unknown("data set", str(asked["name"]), datasets.names())
+    known = datasets.registered(name)
     split, download = asked["split"], bool(asked["download"])
     try:
         with at_the_door():
-            data = registry.named(name, split=split, directory=asked["data"], download=download)
+            data = datasets.named(name, split=split, directory=asked["data"], download=download)
     except UserError as error:
         if not isinstance(error.__cause__, FileNotFoundError) or known.folder is None:
             raise

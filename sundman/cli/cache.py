@@ -12,7 +12,7 @@ import warnings
 
 import jax
 
-from sundman.data.find import cache_directory
+from sundman.data.files import cache_directory
 
 
 def use(wanted: bool = True) -> None:

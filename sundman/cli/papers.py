@@ -68,14 +68,14 @@ def reproduce(
 
     sundman reproduce table1 --scale standard --data DIR --output table1
     """
-    from sundman import experiments
+    from sundman import paper
     from sundman.report import write
 
     cache.use(not no_cache)
-    known = (*experiments.NAMES, "all")
+    known = (*paper.NAMES, "all")
     if name not in known:
         raise unknown("experiment", name, known)
-    if scale not in experiments.SCALES:
+    if scale not in paper.SCALES:
         raise unknown("scale", scale, ("quick", "standard", "paper"))
     if seed < 0:
         raise UserError(f"--seed must be 0 or more, got {seed}; use 0, say")
@@ -84,7 +84,7 @@ def reproduce(
     try:
         with at_the_door():
             where.mkdir(parents=True, exist_ok=True)
-        result = experiments.run(
+        result = paper.run(
             name, scale=scale, seed=seed, directory=where, data=data, console=out
         )
     except FileNotFoundError:

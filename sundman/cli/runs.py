@@ -53,7 +53,7 @@ def _command_again(path: Path, command: str, page: Path | None = None) -> None:
 
 def _target(path: Path) -> Any:
     """What was sampled, if the run can tell."""
-    from sundman.store.run import open_run
+    from sundman.store.directory import open_run
 
     try:
         return open_run(path).call().target

@@ -20,9 +20,8 @@ from sundman.clocks.base import (
     check_schedule,
     step_size,
 )
-from sundman.functions import as_value
 from sundman.units import LearningRate
-from sundman.value import Number, static
+from sundman.value import Number, as_value, static
 
 
 class _Scheduled(Clock):

@@ -16,7 +16,7 @@ from jax import Array
 
 from sundman._types import PyTree
 from sundman.clocks.base import Clock, ClockState, Stages, advance, check_schedule
-from sundman.functions import as_value
+from sundman.value import as_value
 
 
 class Times(Clock):

@@ -9,16 +9,16 @@ the user's cache, and then downloaded.
 
 from functools import partial
 
-from sundman.data.base import Dataset, Split
+from sundman.data.base import Dataset, Registered, Split, named, names, register, registered
 from sundman.data.host import HostBatches
 from sundman.data.images import digits, fashion_mnist, fashion_pictures, mnist
-from sundman.data.registry import named, names, register
 from sundman.data.tables import NAMES as _TABLES
 from sundman.data.tables import uci
 
 __all__ = [
     "Dataset",
     "HostBatches",
+    "Registered",
     "Split",
     "digits",
     "fashion_mnist",
@@ -27,6 +27,7 @@ __all__ = [
     "named",
     "names",
     "register",
+    "registered",
     "uci",
 ]
 

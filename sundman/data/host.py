@@ -17,7 +17,7 @@ import numpy as np
 
 from sundman import check
 from sundman._types import PyTree
-from sundman.data.examples import as_examples
+from sundman.data.base import as_examples
 
 
 @jax.tree_util.register_static

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from sundman import check
 from sundman.data import idx
 from sundman.data.base import Dataset, Split, shuffled
-from sundman.data.find import Source, locate
+from sundman.data.files import Source, locate
 
 MNIST = Source(
     "mnist",

@@ -15,7 +15,7 @@ import jax
 import jax.numpy as jnp
 from jax import Array, lax
 
-from sundman.noise import Stream, fold, purposes, threefry2x32
+from sundman.noise import Purpose, Stream, fold, threefry2x32
 
 _ROUNDS = 8
 
@@ -58,15 +58,15 @@ def epoch_rows(stream: Stream, size: int, batch_size: int) -> tuple[Array, Array
     epoch, place = jnp.divmod(stream.step, jnp.uint32(per_epoch))
     index = place * jnp.uint32(batch_size) + jnp.arange(batch_size, dtype=jnp.uint32)
     if size % batch_size == 0:
-        return permute(index, fold(stream.key, epoch, purposes.ROWS), size), None
+        return permute(index, fold(stream.key, epoch, Purpose.ROWS), size), None
     real = index < size
-    rows = permute(jnp.where(real, index, 0), fold(stream.key, epoch, purposes.ROWS), size)
+    rows = permute(jnp.where(real, index, 0), fold(stream.key, epoch, Purpose.ROWS), size)
     return rows, real
 
 
 def random_rows(stream: Stream, size: int, batch_size: int) -> tuple[Array, None]:
     """``batch_size`` rows drawn with replacement."""
-    key = fold(stream.key, stream.step, purposes.ROWS)
+    key = fold(stream.key, stream.step, Purpose.ROWS)
     counter = jnp.arange(batch_size, dtype=jnp.uint32)
     word, _ = threefry2x32((key[0], key[1]), (counter, jnp.zeros_like(counter)))
     return word % jnp.uint32(size), None

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from sundman import check
 from sundman.data.base import Dataset, Split
-from sundman.data.find import Source, locate
+from sundman.data.files import Source, locate
 
 NAMES = ("yacht", "energy", "concrete", "wine-quality-red")
 SPLITS = 20

@@ -1,5 +1,6 @@
-"""What a run looks like: the rows of :func:`sundman.diagnose`, one module per kind."""
+"""Can I trust this run? ``diagnose`` and the table that it returns."""
 
+from sundman.diagnosis.checks import diagnose
 from sundman.diagnosis.table import Diagnosis, Row
 
-__all__ = ["Diagnosis", "Row"]
+__all__ = ["Diagnosis", "Row", "diagnose"]

@@ -5,24 +5,34 @@ from __future__ import annotations
 import io
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import IO, TYPE_CHECKING, Literal, NamedTuple
 
 import numpy as np
 
-_COLOURS = {"good": "green", "look": "yellow", "bad": "bold red", "": ""}
+if TYPE_CHECKING:
+    from rich.console import Console
+
+Verdict = Literal["good", "look", "bad", ""]
+
+_COLOURS: dict[Verdict, str] = {"good": "green", "look": "yellow", "bad": "bold red", "": ""}
 _BARS = "▁▂▃▄▅▆▇█"
 
 
 class Row(NamedTuple):
     """One line: a number, its Monte Carlo error if it has one, a verdict and why.
 
-    The verdict is ``"good"``, ``"look"`` (look into it), ``"bad"``, or empty for plain facts.
+    Attributes:
+      name: what was looked at.
+      value: the number found; None if it is not known.
+      error: its standard error; None if it has none.
+      verdict: ``"good"``, ``"look"`` (look into it), ``"bad"``, or empty for plain facts.
+      note: why, and what to do about it.
     """
 
     name: str
-    value: Any
+    value: float | None
     error: float | None = None
-    verdict: str = ""
+    verdict: Verdict = ""
     note: str = ""
 
     @property
@@ -73,8 +83,20 @@ class Diagnosis:
         self.show(file=out, width=100)
         return out.getvalue().rstrip("\n")
 
-    def show(self, *, file: Any = None, console: Any = None, width: int | None = None) -> None:
-        """Print the table with rich, to a file or a rich console."""
+    def show(
+        self,
+        *,
+        file: IO[str] | None = None,
+        console: Console | None = None,
+        width: int | None = None,
+    ) -> None:
+        """Print the table with rich.
+
+        Args:
+          file: where to print it; standard output by default.
+          console: a rich console to print it on, instead of a file.
+          width: characters of a line; by default those of the terminal.
+        """
         try:
             from rich import box
             from rich.console import Console
@@ -98,7 +120,7 @@ class Diagnosis:
         console.print(table)
 
 
-def graded(size: float, *, look: float, bad: float) -> str:
+def graded(size: float, *, look: float, bad: float) -> Verdict:
     """The verdict on a number that should be small: good up to ``look``, bad above ``bad``."""
     if not size <= bad:
         return "bad"

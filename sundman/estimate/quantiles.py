@@ -15,9 +15,9 @@ from typing import Any
 import jax
 import numpy as np
 
+from sundman._chunks import IN_MEMORY, component_slices, draw_slices, elements_per_pass
 from sundman.draws import Draws
 from sundman.estimate.moments import Function, kept, shaped, weights
-from sundman.lazy import IN_MEMORY, at_a_time, component_slices, draw_slices
 
 
 def quantile(draws: Draws, q: float | Sequence[float], f: Function | None = None) -> Any:
@@ -38,7 +38,7 @@ def _of_leaf(leaf: Any, weight: np.ndarray, levels: np.ndarray) -> Any:
     found = np.empty((levels.size, *shape), leaf.dtype)
     rows = np.flatnonzero(weight.ravel() > 0)
     share = weight.ravel()[rows]
-    for where in component_slices(shape, max(1, at_a_time(leaf) // weight.size)):
+    for where in component_slices(shape, max(1, elements_per_pass(leaf) // weight.size)):
         piece = np.asarray(leaf[(slice(None), slice(None), *where)])
         flat = piece.reshape(weight.size, -1)
         picked = np.empty((levels.size, flat.shape[1]), leaf.dtype)

@@ -14,7 +14,7 @@ import numpy as np
 from jax import Array, lax
 from jax.flatten_util import ravel_pytree
 
-from sundman import check, lazy
+from sundman import _chunks, check
 from sundman.draws import Draws
 from sundman.gradients import Potential
 
@@ -61,7 +61,7 @@ def with_reference(
     rows = np.flatnonzero(weight > 0)
     if len(rows) > most:
         rows = np.random.default_rng(seed).choice(rows, most, replace=False)
-    positions = jax.tree.map(lambda leaf: jnp.asarray(lazy.gather(leaf, rows)), draws.position)
+    positions = jax.tree.map(lambda leaf: jnp.asarray(_chunks.gather(leaf, rows)), draws.position)
     share = jnp.asarray(weight[rows] / weight[rows].sum())
 
     @jax.jit

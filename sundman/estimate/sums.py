@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from sundman import lazy
+from sundman import _chunks
 
 
 class Sums(NamedTuple):
@@ -42,15 +42,15 @@ def stretch_sums(
     chains, draws = weight.shape
     count = int(stretch[-1]) + 1
     c, d = np.unravel_index(np.argmax(weight > 0), weight.shape)
-    for where in lazy.component_slices(
-        leaf.shape[2:], max(1, lazy.at_a_time(leaf) // (chains * count))
+    for where in _chunks.component_slices(
+        leaf.shape[2:], max(1, _chunks.elements_per_pass(leaf) // (chains * count))
     ):
         k = math.prod(part.stop - part.start for part in where)
         shift = np.asarray(leaf[(slice(c, c + 1), slice(d, d + 1), *where)], np.float64).reshape(k)
         total = np.zeros((chains, count))
         first = np.zeros((chains, count, k))
         second = np.zeros((chains, count if squares else 1, k))
-        for part in lazy.draw_slices(draws, max(1, lazy.IN_MEMORY // (chains * k))):
+        for part in _chunks.draw_slices(draws, max(1, _chunks.IN_MEMORY // (chains * k))):
             w, number = weight[:, part], stretch[part]
             starts = np.flatnonzero(np.diff(number, prepend=-1))
             values = np.asarray(leaf[(slice(None), part, *where)], np.float64)

@@ -26,7 +26,7 @@ from sundman._types import PyTree
 from sundman.data.minibatch import take_rows
 from sundman.gradients.base import GradientEstimator
 from sundman.gradients.minibatch import in_memory
-from sundman.noise import Stream, fold, purposes, threefry2x32
+from sundman.noise import Purpose, Stream, fold, threefry2x32
 from sundman.posterior import Batch, Posterior
 from sundman.split import dense
 from sundman.value import array, static
@@ -51,7 +51,7 @@ class Importance(GradientEstimator):
 
     def chosen(self, stream: Stream) -> Array:
         """The rows of this step."""
-        key = fold(stream.key, stream.step, purposes.ROWS)
+        key = fold(stream.key, stream.step, Purpose.ROWS)
         counter = jnp.arange(self.batch_size, dtype=jnp.uint32)
         word, _ = threefry2x32((key[0], key[1]), (counter, jnp.zeros_like(counter)))
         return jnp.searchsorted(self.ends, word, side="right")

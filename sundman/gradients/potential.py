@@ -12,10 +12,9 @@ from jax import Array
 
 from sundman import check
 from sundman._types import PyTree
-from sundman.functions import as_value
 from sundman.gradients.base import GradientEstimator, Potential
-from sundman.noise import Stream, gaussian, purposes, substream
-from sundman.value import Number
+from sundman.noise import Purpose, Stream, gaussian, substream
+from sundman.value import Number, as_value
 
 
 class Exact(GradientEstimator):
@@ -46,7 +45,7 @@ class Noisy(GradientEstimator):
         """(U, grad U + sigma xi)."""
         del batch
         value, grads = jax.value_and_grad(self.potential)(position)
-        xi = gaussian(substream(stream, purposes.GRADIENT_NOISE), position)
+        xi = gaussian(substream(stream, Purpose.GRADIENT_NOISE), position)
         return value, jax.tree.map(lambda g, z: g + self.sigma * z, grads, xi)
 
 

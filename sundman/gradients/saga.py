@@ -27,7 +27,7 @@ from sundman._types import PyTree
 from sundman.data.minibatch import permute, take_rows
 from sundman.gradients.base import RemembersGradients
 from sundman.gradients.minibatch import in_memory
-from sundman.noise import Stream, fold, purposes
+from sundman.noise import Purpose, Stream, fold
 from sundman.posterior import Batch, Posterior
 from sundman.split import dense
 from sundman.value import static
@@ -104,7 +104,7 @@ class Saga(RemembersGradients):
         """(U, G), and the table with this batch's gradients in it."""
         del batch
         index = jnp.arange(self.batch_size, dtype=jnp.uint32)
-        rows = permute(index, fold(stream.key, stream.step, purposes.ROWS), self.posterior.size)
+        rows = permute(index, fold(stream.key, stream.step, Purpose.ROWS), self.posterior.size)
         losses, new = jax.vmap(self._row, (None, 0))(position, take_rows(self._data(), rows))
         old = take_rows(memory.each, rows)
         change = jax.tree.map(lambda one, other: jnp.sum(one - other, axis=0), new, old)

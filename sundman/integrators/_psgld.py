@@ -35,7 +35,7 @@ from sundman import check
 from sundman._types import PyTree
 from sundman.curvature import Curvature, as_curvature
 from sundman.integrators.base import Integrator, cast_like, check_noise, per_leaf
-from sundman.noise import Noise, Stream, named, purposes, substream
+from sundman.noise import Noise, Purpose, Stream, named, substream
 from sundman.value import Number, static
 
 DIVERGENCES = ("step", "limit")
@@ -132,7 +132,7 @@ class Psgld(Integrator):
                 slope = -jnp.square(p) / (2.0 * root)
                 return push + self.T * share * slope * 2.0 * grad * hessian / scale**2
 
-            hessian = self.curvature(substream(stream, purposes.CURVATURE), params)
+            hessian = self.curvature(substream(stream, Purpose.CURVATURE), params)
             drift = jax.tree.map(corrected, drift, precondition, square, grads, hessian)
         updates = jax.tree.map(lambda h, push: h * push, steps, drift)
         if not self.cold:

@@ -33,7 +33,7 @@ from jax import Array
 from sundman import check
 from sundman._types import PyTree
 from sundman.integrators.base import Integrator, cast_like, per_leaf
-from sundman.noise import Stream, gaussian, purposes, substream, words
+from sundman.noise import Purpose, Stream, gaussian, substream, words
 from sundman.value import Number
 
 
@@ -46,7 +46,7 @@ class SwapCounts(NamedTuple):
 
 def _uniforms(stream: Stream, number: int) -> Array:
     """Numbers in (0, 1), in single precision."""
-    first, _ = words(substream(stream, purposes.SWAP), (number,))
+    first, _ = words(substream(stream, Purpose.SWAP), (number,))
     return ((first >> jnp.uint32(8)).astype(jnp.float32) + 0.5) * 2.0**-24
 
 

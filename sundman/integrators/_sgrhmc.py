@@ -33,7 +33,7 @@ from sundman.integrators.base import (
     per_leaf,
 )
 from sundman.metric_tensors.base import Metric, must_be_metric, one_step_for_all
-from sundman.noise import Noise, Stream, named, purposes, substream
+from sundman.noise import Noise, Purpose, Stream, named, substream
 from sundman.value import Number, static
 
 
@@ -85,7 +85,7 @@ class Sgrhmc(Integrator):
         steps = per_leaf(dt, params)
         force = jax.tree.map(jnp.negative, metric.transpose_times(params, grads))
         if self.divergence and not self.cold:
-            gamma = metric.root_divergence(substream(stream, purposes.CURVATURE), params)
+            gamma = metric.root_divergence(substream(stream, Purpose.CURVATURE), params)
             force = jax.tree.map(lambda push, turn: push + self.T * turn, force, gamma)
 
         def kick(h, push, momentum, xi):

@@ -21,7 +21,7 @@ from sundman import check
 from sundman._types import PyTree
 from sundman.integrators.base import Integrator, cast_like, check_noise, per_leaf
 from sundman.metric_tensors.base import Metric, must_be_metric, one_step_for_all
-from sundman.noise import Noise, Stream, named, purposes, substream
+from sundman.noise import Noise, Purpose, Stream, named, substream
 from sundman.value import static
 
 
@@ -69,7 +69,7 @@ class Sgrld(Integrator):
         steps = per_leaf(dt, params)
         drift = jax.tree.map(jnp.negative, metric.inverse_times(params, grads))
         if self.divergence and not self.cold:
-            gamma = metric.divergence(substream(stream, purposes.CURVATURE), params)
+            gamma = metric.divergence(substream(stream, Purpose.CURVATURE), params)
             drift = jax.tree.map(lambda push, turn: push + T * turn, drift, gamma)
         updates = jax.tree.map(lambda h, push: h * push, steps, drift)
         if not self.cold:

@@ -15,10 +15,9 @@ import numpy as np
 from jax import Array
 from jax.scipy.linalg import solve_triangular
 
-from sundman.functions import as_value
 from sundman.metric_tensors.base import Metric, is_known
 from sundman.noise import Stream
-from sundman.value import static
+from sundman.value import as_value, static
 
 
 class Dense(Metric):

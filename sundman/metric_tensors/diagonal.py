@@ -15,10 +15,9 @@ import numpy as np
 from sundman import check
 from sundman._types import PyTree
 from sundman.curvature import jacobian_diagonal, probed_jacobian_diagonal
-from sundman.functions import as_value
 from sundman.metric_tensors.base import Field, Metric, is_known
 from sundman.noise import Stream
-from sundman.value import static
+from sundman.value import as_value, static
 
 SLOPES = ("exact", "elementwise", "probed")
 

@@ -17,10 +17,9 @@ from jax import Array
 
 from sundman import check
 from sundman._types import PyTree
-from sundman.functions import as_value
 from sundman.metric_tensors.diagonal import DiagonalMetric
 from sundman.posterior import Batch, Posterior
-from sundman.value import Number, array, static
+from sundman.value import Number, array, as_value, static
 
 
 class Fisher(DiagonalMetric):

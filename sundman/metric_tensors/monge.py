@@ -20,10 +20,9 @@ from jax import Array
 from sundman import check
 from sundman._types import PyTree
 from sundman.curvature import Curvature, as_curvature, exact
-from sundman.functions import as_value
 from sundman.metric_tensors.base import Metric
 from sundman.noise import Stream
-from sundman.value import Number
+from sundman.value import Number, as_value
 
 
 class Monge(Metric):

@@ -6,10 +6,9 @@ from collections.abc import Callable
 
 from sundman import check
 from sundman._types import PyTree
-from sundman.noise.gaussian import gaussian
-from sundman.noise.stream import Stream, substream, words
+from sundman.noise.gaussian import gaussian, three_point, two_point
+from sundman.noise.stream import Purpose, Stream, substream, words
 from sundman.noise.threefry import fold, key_words, threefry2x32
-from sundman.noise.weak import three_point, two_point
 
 Noise = Callable[[Stream, PyTree], PyTree]
 
@@ -28,13 +27,14 @@ def named(noise: str | Noise) -> Noise:
     return _NAMED[noise]
 
 
-def name_of(noise: str | Callable) -> str:
+def name_of(noise: str | Callable[..., object]) -> str:
     """A noise, or another function, in words: for settings."""
     return noise if isinstance(noise, str) else getattr(noise, "__name__", repr(noise))
 
 
 __all__ = [
     "Noise",
+    "Purpose",
     "Stream",
     "fold",
     "gaussian",

@@ -1,4 +1,6 @@
-"""Standard normals by Box-Muller with polynomials, both of a pair.
+"""Standard normals, and bounded numbers that stand for them in schemes of weak order one.
+
+Normals are by Box-Muller with polynomials, both of a pair,
 
     z = sqrt(-2 log u) cos(2 pi v)   and   sqrt(-2 log u) cos(2 pi (v + 1/4))
 
@@ -10,22 +12,29 @@ u comes from all 32 bits of the first word, so single-precision tails reach 6.7 
 the second word. Both functions are short polynomials because XLA fuses and vectorises those,
 and a library call it does not. Double precision takes 64 bits for each and exact functions;
 its normals are those of single precision with more digits, so one key means one stream.
+
+The bounded numbers have the normal's first moments:
+
+    two_point:    +-1 with probability 1/2 each              (moments to order 3)
+    three_point:  +-sqrt(3) with probability 1/6 each, or 0  (moments to order 5)
+
+An Euler step keeps its weak order with either. They are cheaper than a normal, and without tails.
 """
 
 from __future__ import annotations
 
 import math
 from functools import partial
-from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
+from jax.typing import ArrayLike, DTypeLike
 
 from sundman import native
 from sundman._types import PyTree
-from sundman.noise.stream import Stream, counters, map_leaves, words_at
+from sundman.noise.stream import Stream, counters, map_leaves, words, words_at
 
 # sin(2 pi s) / s in powers of s^2 on |s| <= 1/4, error 2.7e-8.
 _SINE = (6.28318528, -41.34168067, 81.60248074, -76.58128456, 39.76072208)
@@ -46,6 +55,7 @@ _LOG_2 = math.log(2.0)
 _PAIR = np.uint32(8)
 _QUARTER_TURN = np.uint32(2**27)
 _SQRT_HALF_BITS = 0x3F3504F3
+_SIXTH = 2**32 // 6
 
 
 def _polynomial(coefficients: tuple[float, ...], x: Array) -> Array:
@@ -88,12 +98,12 @@ def _double(stream: Stream, counter: Array) -> Array:
     return jnp.sqrt(-2.0 * jnp.log(u)) * jnp.cos(2.0 * math.pi * v)
 
 
-def gaussian_leaf(stream: Stream, like: Any, offset: int) -> Array:
+def gaussian_leaf(stream: Stream, like: ArrayLike, offset: int) -> Array:
     """Independent N(0, 1) numbers for the elements of one array, the first being ``offset``."""
     return _draw(stream, jnp.shape(like), jnp.result_type(like), offset)
 
 
-def _draw(stream: Stream, shape: tuple[int, ...], dtype: Any, offset: int) -> Array:
+def _draw(stream: Stream, shape: tuple[int, ...], dtype: DTypeLike, offset: int) -> Array:
     if native.fits(jax.ShapeDtypeStruct(shape, dtype)):
         return native.normals(stream, shape, offset)
     counter = counters(stream, shape, offset)
@@ -105,3 +115,26 @@ def _draw(stream: Stream, shape: tuple[int, ...], dtype: Any, offset: int) -> Ar
 def gaussian(stream: Stream, like: PyTree) -> PyTree:
     """Independent N(0, 1) numbers with the structure, shapes and dtypes of ``like``."""
     return map_leaves(partial(_draw, stream), like)
+
+
+def two_point(stream: Stream, like: PyTree) -> PyTree:
+    """+1 or -1 with equal probability, shaped like ``like``."""
+
+    def draw(shape: tuple[int, ...], dtype: DTypeLike, offset: int) -> Array:
+        first, _ = words(stream, shape, offset)
+        return jnp.where(first < jnp.uint32(2**31), 1.0, -1.0).astype(dtype)
+
+    return map_leaves(draw, like)
+
+
+def three_point(stream: Stream, like: PyTree) -> PyTree:
+    """sqrt(3), -sqrt(3) or 0 with probabilities 1/6, 1/6, 2/3, shaped like ``like``."""
+
+    def draw(shape: tuple[int, ...], dtype: DTypeLike, offset: int) -> Array:
+        first, _ = words(stream, shape, offset)
+        up = first < jnp.uint32(_SIXTH)
+        down = first >= jnp.uint32(2**32 - _SIXTH)
+        size = math.sqrt(3.0)
+        return jnp.where(up, size, jnp.where(down, -size, 0.0)).astype(dtype)
+
+    return map_leaves(draw, like)

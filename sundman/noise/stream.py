@@ -8,17 +8,34 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from enum import IntEnum
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 from jax import Array, lax
+from jax.typing import DTypeLike
 
 from sundman._types import PyTree
 from sundman.noise.threefry import DEFAULT_ROUNDS, fold, threefry2x32
 
-_GOLDEN = 0x9E3779B9
-_LOW_BITS = 0x85EBCA6B
+_GOLDEN_RATIO = 0x9E3779B9
+_LOW_BITS_KEY = 0x85EBCA6B
+
+
+class Purpose(IntEnum):
+    """What a stream of random words is for: each number is one independent use of a key.
+
+    Numbers from 100 on are free for integrators and estimators outside this library.
+    """
+
+    GRADIENT_NOISE = 1
+    CHAIN = 2
+    ROWS = 3
+    SAMPLER = 4
+    CURVATURE = 5
+    SWAP = 6
+    REPLICA = 7
 
 
 class Stream(NamedTuple):
@@ -50,13 +67,13 @@ def counters(stream: Stream, shape: tuple[int, ...], offset: int = 0) -> Array:
     """
     size = math.prod(shape)
     check_range(offset + size)
-    start = jnp.asarray(stream.step, jnp.uint32) * jnp.uint32(_GOLDEN) + jnp.uint32(offset)
+    start = jnp.asarray(stream.step, jnp.uint32) * jnp.uint32(_GOLDEN_RATIO) + jnp.uint32(offset)
     return lax.iota(jnp.uint32, size).reshape(shape) + start
 
 
 def words_at(stream: Stream, counter: Array, low: bool = False) -> tuple[Array, Array]:
     """Two random words for each counter of this step; ``low``: two more, for 64-bit draws."""
-    second = stream.key[1] ^ jnp.uint32(_LOW_BITS) if low else stream.key[1]
+    second = stream.key[1] ^ jnp.uint32(_LOW_BITS_KEY) if low else stream.key[1]
     step = jnp.asarray(stream.step, jnp.uint32)
     return threefry2x32((stream.key[0], second), (counter, step), DEFAULT_ROUNDS)
 
@@ -68,7 +85,11 @@ def words(
     return words_at(stream, counters(stream, shape, offset), low)
 
 
-def map_leaves(draw: Callable[[tuple[int, ...], Any, int], Array], like: PyTree) -> PyTree:
+DrawLeaf = Callable[[tuple[int, ...], DTypeLike, int], Array]
+"""Random numbers of a shape and a dtype, whose first element has the given number."""
+
+
+def map_leaves(draw: DrawLeaf, like: PyTree) -> PyTree:
     """Apply ``draw(shape, dtype, offset)`` to each leaf, offsets counting ravelled elements."""
     leaves, structure = jax.tree.flatten(like)
     drawn, offset = [], 0

@@ -3,7 +3,7 @@
 from functools import partial
 
 from sundman.priors.assign import PriorLike, Rules, as_rules, assign, is_bias, is_weight, paths
-from sundman.priors.base import Prior
+from sundman.priors.base import Prior, named, names, register
 from sundman.priors.elementwise import (
     cauchy_proxy,
     gaussian,
@@ -12,7 +12,6 @@ from sundman.priors.elementwise import (
     student_t,
 )
 from sundman.priors.horseshoe import FORMS, horseshoe
-from sundman.priors.registry import named, names, register
 
 __all__ = [
     "Prior",

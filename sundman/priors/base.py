@@ -3,18 +3,22 @@
 A prior may have hyper-parameters of its own (scales), made for each array it is given to and
 sampled together with the weights. They live on an unbounded scale, and their log density
 includes the Jacobian of that scale unless a form says otherwise.
+
+Priors are found by their names, too: by :func:`named` and by ``sundman bnn --prior``.
 """
 
 from __future__ import annotations
 
 import math
 import operator
+from collections.abc import Callable
 from typing import Any
 
 import jax.numpy as jnp
 from jax import Array
 
 from sundman import check
+from sundman._registry import Registry
 from sundman._types import PyTree
 from sundman.value import Number, Value
 
@@ -114,3 +118,28 @@ def scale_for(shape: tuple[int, ...], scale: Number, fan_in: str | float | None)
         return scale
     inputs = shape[:-1] if fan_in == "leading" else shape[1:]
     return scale / math.sqrt(max(1, math.prod(inputs)))
+
+
+REGISTRY = Registry[Callable[..., Prior]]("prior")
+
+
+def register(name: str, build: Callable[..., Prior]) -> None:
+    """Let a prior be found by its name, with hyphens: by :func:`named` and by ``sundman bnn``.
+
+    Args:
+      name: its name, in lower case with hyphens.
+      build: its constructor; it takes ``scale`` and ``fan_in``, and has defaults for the rest.
+    """
+    if isinstance(build, Prior) or not callable(build):
+        raise TypeError(f"build must be a constructor of priors, got build={build!r}")
+    REGISTRY.add(name, build, maker=build)
+
+
+def names() -> tuple[str, ...]:
+    """The names :func:`named` knows."""
+    return REGISTRY.names()
+
+
+def named(name: str, **settings: object) -> Prior:
+    """The prior of that name, hyphens or underscores; settings go to its constructor."""
+    return REGISTRY[name](**settings)

@@ -11,10 +11,10 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
+from sundman._files import write_bytes
 from sundman.report import tables
 from sundman.report.html import element, escape, inline, paragraphs
 from sundman.report.model import Figure, Report, Section
-from sundman.store.files import write_bytes
 
 _STYLE = Path(__file__).with_name("report.css")
 _POLICY = "default-src 'none'; img-src data:; style-src 'unsafe-inline'"

@@ -10,9 +10,8 @@ from typing import Any
 import jax
 import numpy as np
 
-from sundman.diagnose import diagnose
-from sundman.diagnosis import Diagnosis
-from sundman.diagnosis.mixing import some_components
+from sundman.diagnosis import Diagnosis, diagnose
+from sundman.diagnosis.checks import some_components
 from sundman.draws import Draws
 from sundman.report import run_facts, run_tables
 from sundman.report.model import Report, Section

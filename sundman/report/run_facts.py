@@ -22,7 +22,7 @@ def about(draws: Draws) -> Mapping[str, Any]:
     """What the store says about the run; nothing for draws in memory."""
     if "path" not in draws.settings:
         return {}
-    from sundman.store.run import open_run
+    from sundman.store.directory import open_run
 
     return open_run(draws.settings["path"]).about
 
@@ -31,7 +31,7 @@ def stored_target(draws: Draws, stored: Mapping[str, Any]) -> Target | None:
     """The target of a stored run on one of the known targets."""
     if stored.get("identity", {}).get("target") not in sundman.targets.names():
         return None
-    from sundman.store.run import open_run
+    from sundman.store.directory import open_run
 
     try:
         kept = open_run(draws.settings["path"]).call().target

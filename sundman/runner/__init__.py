@@ -1,10 +1,10 @@
 """The runner: chains, blocks, thinning, guards, runs on disk."""
 
 from sundman.runner.divergence import AllDivergedError, DivergenceError, DivergenceWarning
-from sundman.runner.log import JsonLines, TensorBoard, read_log
 from sundman.runner.resume import resume
 from sundman.runner.run import sample
 from sundman.runner.stop import Interrupted
+from sundman.watch.log import JsonLines, TensorBoard, read_log
 
 __all__ = [
     "AllDivergedError",

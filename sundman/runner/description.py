@@ -11,6 +11,7 @@ import jax
 import numpy as np
 
 import sundman
+from sundman._trees import leaf_names, skeleton
 from sundman._types import PyTree
 from sundman.noise import Stream
 from sundman.posterior import Posterior
@@ -18,7 +19,6 @@ from sundman.runner import blocks, loop
 from sundman.runner.call import Call, Parts
 from sundman.runner.chain_mapping import each_chain
 from sundman.runner.session import last_chain, last_position
-from sundman.store.run import leaf_names, skeleton
 from sundman.targets import Target
 
 

@@ -17,14 +17,14 @@ from sundman.runner import description, session, stored
 from sundman.runner.call import Call, Parts, prepare
 from sundman.runner.engine import Piece
 from sundman.runner.guard import Losses, Work
-from sundman.runner.report import Watcher
 from sundman.runner.session import Done
 from sundman.runner.stop import Stop
-from sundman.runner.watching import RunLog, all_watchers, watched
 from sundman.store import checkpoint
+from sundman.store.directory import Run, absolute, create, differences, exists, open_run
 from sundman.store.files import Lock, StoreError
 from sundman.store.opened import open_draws
-from sundman.store.run import Run, absolute, create, differences, exists, open_run
+from sundman.watch.events import Watcher
+from sundman.watch.watchers import RunLog, all_watchers, watched
 
 
 def begin(

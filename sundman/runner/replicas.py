@@ -12,7 +12,7 @@ from jax import Array
 
 from sundman._types import PyTree
 from sundman.gradients import GradientEstimator, RemembersGradients, Streamed
-from sundman.noise import Stream, fold, purposes
+from sundman.noise import Purpose, Stream, fold
 from sundman.value import static
 
 
@@ -27,7 +27,7 @@ class Replicated(GradientEstimator):
 
         def one(index: Array, at: PyTree) -> tuple[Array, PyTree]:
             return self.gradient(
-                Stream(fold(stream.key, index, purposes.REPLICA), stream.step), at, batch
+                Stream(fold(stream.key, index, Purpose.REPLICA), stream.step), at, batch
             )
 
         return jax.vmap(one)(jnp.arange(self.number, dtype=jnp.uint32), position)

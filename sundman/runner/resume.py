@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from sundman import check
 from sundman.draws import Draws
-from sundman.runner.report import Watcher
+from sundman.watch.events import Watcher
 
 
 def resume(

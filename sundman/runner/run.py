@@ -16,10 +16,10 @@ from sundman.draws import Draws
 from sundman.runner import loop, session
 from sundman.runner.call import Call, check_call, count_draws, prepare
 from sundman.runner.memory import Memory
-from sundman.runner.report import Watcher
 from sundman.runner.start import settle_temperature, settle_units
-from sundman.runner.watching import all_watchers, check_watchers, watched
 from sundman.samplers import Sampler
+from sundman.watch.events import Watcher
+from sundman.watch.watchers import all_watchers, check_watchers, watched
 
 
 def sample(

@@ -18,8 +18,8 @@ from sundman.noise import Stream
 from sundman.runner import divergence, loop
 from sundman.runner.call import Call, Parts, engine
 from sundman.runner.guard import Loss, Losses, Work
-from sundman.runner.report import BlockReport, Watcher, summarise
 from sundman.runner.timed import Timed
+from sundman.watch.events import BlockReport, Watcher, summarise
 
 
 class Done(NamedTuple):

@@ -22,7 +22,7 @@ from sundman.gradients import (
     RemembersGradients,
     minibatch,
 )
-from sundman.noise import Stream, fold, key_words, purposes
+from sundman.noise import Purpose, Stream, fold, key_words
 from sundman.posterior import Posterior
 from sundman.runner.loop import Chain
 from sundman.samplers import Sampler, SamplerState
@@ -216,7 +216,7 @@ def start_chains(positions: PyTree, sampler: Sampler, key: Array, *, stacked: bo
     """Chains at their first positions; chain i has the key fold(key, i) however many there are."""
     chains = len(jax.tree.leaves(positions)[0])
     words = key_words(key)
-    keys = jax.vmap(lambda i: fold(words, i, purposes.CHAIN))(jnp.arange(chains, dtype=jnp.uint32))
+    keys = jax.vmap(lambda i: fold(words, i, Purpose.CHAIN))(jnp.arange(chains, dtype=jnp.uint32))
 
     def begin(sampler: Sampler, position: PyTree, key: Array) -> SamplerState:
         return cast(Callable[..., SamplerState], sampler.init)(position, key)

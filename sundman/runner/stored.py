@@ -11,12 +11,12 @@ import numpy as np
 from sundman.runner.description import columns
 from sundman.runner.guard import Losses, Work
 from sundman.runner.loop import Record
-from sundman.runner.report import Watcher
 from sundman.runner.session import Done, last_position
 from sundman.runner.stop import Stop, interruption
 from sundman.store import checkpoint
+from sundman.store.directory import Run, as_arrays
 from sundman.store.files import writing
-from sundman.store.run import Run, as_arrays
+from sundman.watch.events import Watcher
 
 _FLUSH_SECONDS = 10.0
 _FLUSH_BYTES = 64 * 2**20

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import json
 import os
 import socket
@@ -11,30 +10,11 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from sundman._optional import needs_extra
+
 
 class StoreError(RuntimeError):
     """A run on disk cannot be written, read or resumed; the message says why and what to do."""
-
-
-def write_bytes(path: Path, content: bytes) -> None:
-    """Replace a file at once: a crash leaves the old one or the new one, never a part."""
-    temporary = path.with_name(f"{path.name}.{os.getpid()}.partial")
-    try:
-        with temporary.open("wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(path)
-    except OSError:
-        with contextlib.suppress(OSError):
-            temporary.unlink(missing_ok=True)
-        raise
-
-
-def write_json(path: Path, content: Any) -> None:
-    """JSON, atomically; what JSON does not know is written as its repr."""
-    text = json.dumps(content, indent=1, default=repr)
-    write_bytes(path, text.encode())
 
 
 def read_json(path: Path, needed: Sequence[str] = ()) -> Any:
@@ -55,28 +35,35 @@ class Lock:
     """An exclusive lock on a run's directory, released when the process ends, however it ends."""
 
     def __init__(self, directory: Path) -> None:
+        with needs_extra("store"):
+            import filelock
         self.path = directory / "lock"
         try:
             self._file = self.path.open("a+")
         except OSError as error:
             raise StoreError(f"{directory} cannot be written: {error}") from error
         try:
-            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if not filelock.lock_descriptor(self._file.fileno(), blocking=False):
+                raise self._held()
             self._file.truncate(0)
             self._file.write(f"process {os.getpid()} on {socket.gethostname()}\n")
             self._file.flush()
-        except BlockingIOError:
-            self._file.seek(0)
-            holder = self._file.read().strip() or "another process"
-            self._file.close()
-            raise StoreError(
-                f"{directory} is being written by {holder}: wait for it, stop it, or use "
-                "another store"
-            ) from None
         except OSError as error:
             with contextlib.suppress(OSError):  # what could not be written is tried again
                 self._file.close()
             raise StoreError(f"{directory} cannot be locked: {error}") from error
+
+    def _held(self) -> StoreError:
+        """The error that names the process which holds the lock, and closes our file."""
+        holder = ""
+        with contextlib.suppress(OSError):  # Windows does not let others read a locked file
+            self._file.seek(0)
+            holder = self._file.read().strip()
+        self._file.close()
+        return StoreError(
+            f"{self.path.parent} is being written by {holder or 'another process'}: wait for it, "
+            "stop it, or use another store"
+        )
 
     def moved_to(self, directory: Path) -> None:
         """The directory was renamed."""

@@ -9,11 +9,12 @@ from typing import Any
 
 import numpy as np
 
+from sundman._trees import leaf_names, rebuilt
 from sundman._types import PyTree
 from sundman.draws import Draws
 from sundman.store import checkpoint
 from sundman.store.arrays import Arrays, LazyArray
-from sundman.store.run import Run, leaf_names, open_run, rebuilt
+from sundman.store.directory import Run, open_run
 
 
 class StoredStats(Mapping[str, np.ndarray]):

@@ -4,22 +4,18 @@ A new target is one module and one line of registration: see "Adding a target" i
 documentation.
 """
 
-from sundman.targets.banana import BananaPotential as banana_potential
-from sundman.targets.banana import banana
-from sundman.targets.base import Suggested, Target
-from sundman.targets.double_well import DoubleWellPotential as double_well_potential
-from sundman.targets.double_well import double_well
-from sundman.targets.funnel import FunnelPotential as funnel_potential
-from sundman.targets.funnel import funnel
+from sundman.targets.base import Registered, Suggested, Target, named, names, register, registered
 from sundman.targets.gaussian import GaussianPotential as gaussian_potential
 from sundman.targets.gaussian import gaussian
-from sundman.targets.mixture import mixture, mixture_potential
 from sundman.targets.muller_brown import muller_brown, muller_brown_potential
-from sundman.targets.quartic import QuarticPotential as quartic_potential
-from sundman.targets.quartic import quartic
-from sundman.targets.registry import Registered, named, names, register, registered
+from sundman.targets.ridges import BananaPotential as banana_potential
+from sundman.targets.ridges import FunnelPotential as funnel_potential
+from sundman.targets.ridges import banana, funnel
 from sundman.targets.star import star, star_potential
 from sundman.targets.steps import suggest
+from sundman.targets.wells import DoubleWellPotential as double_well_potential
+from sundman.targets.wells import QuarticPotential as quartic_potential
+from sundman.targets.wells import double_well, mixture, mixture_potential, quartic
 
 register("star", star)
 register("muller-brown", muller_brown, toy_temperature=2.0)  # at 1 few chains cross the barriers

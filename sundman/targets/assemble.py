@@ -17,8 +17,15 @@ from sundman.targets.base import (
     squared_gradient,
     virial,
 )
-from sundman.targets.quadrature import Rule, line_cells, plane_cells, rule
-from sundman.targets.tables import Sampler, line_sampler, plane_sampler
+from sundman.targets.quadrature import (
+    Rule,
+    Sampler,
+    line_cells,
+    line_sampler,
+    plane_cells,
+    plane_sampler,
+    rule,
+)
 
 Box = Sequence[tuple[float, float]]
 

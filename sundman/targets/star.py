@@ -20,8 +20,7 @@ from jax import Array
 
 from sundman import check
 from sundman.targets.base import Floats, Suggested, Target, indicator, squared_gradient, virial
-from sundman.targets.quadrature import DEPTH, ridge_cells, rule
-from sundman.targets.tables import line_sampler
+from sundman.targets.quadrature import DEPTH, line_sampler, ridge_cells, rule
 
 K = 1000.0
 LONGEST = 0.2

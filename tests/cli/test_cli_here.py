@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import sundman
-from sundman import experiments
+from sundman import paper
 from sundman.cli import bnn_plan, demo_digits, demo_toys, samplers, toml, toy_run
 from sundman.cli.app import app
 from sundman.report import Verdict
@@ -139,9 +139,9 @@ def test_reproduce_prints_verdicts_and_writes_a_page(here, tmp_path, monkeypatch
     def run(name, **settings):
         asked.update(settings, name=name)
         verdict = Verdict("it holds", "1.0", "1.1", "0.2", "reproduces")
-        return experiments.Result("fig-star", "quick", 3, {"chains": 4}, {}, [verdict])
+        return paper.Result("fig-star", "quick", 3, {"chains": 4}, {}, [verdict])
 
-    monkeypatch.setattr(experiments, "run", run)
+    monkeypatch.setattr(paper, "run", run)
     code, out, err = here("reproduce", "fig-star", "--seed", "3", "-o", "paper")
     assert code == 0, err
     assert "reproduces: it holds (ours 1.1)" in out
@@ -154,7 +154,7 @@ def test_a_stopped_reproduction_says_how_to_go_on(here, tmp_path, monkeypatch):
     def run(name, **settings):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(experiments, "run", run)
+    monkeypatch.setattr(paper, "run", run)
     code, _, err = here("reproduce", "theory", "-o", "paper")
     assert code == 130
     again = f"sundman reproduce theory --scale quick --output {tmp_path / 'paper'}"

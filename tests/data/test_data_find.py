@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from sundman.data import find
-from sundman.data.find import Source, locate
+from sundman.data.files import Source, locate
 
 NAMES = ("images", "labels")
 

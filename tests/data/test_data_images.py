@@ -11,7 +11,7 @@ import pytest
 from sundman import data
 from sundman.data import idx
 from sundman.data.base import shuffled
-from sundman.data.find import locate
+from sundman.data.files import locate
 from sundman.data.images import MNIST
 
 needs_mnist = pytest.mark.parametrize("data_directory", ["mnist"], indirect=True)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import sundman
-from sundman import estimate, lazy
+from sundman import _chunks, estimate
 from sundman.draws import Draws
 from sundman.estimate import error, quantiles
 from tests.lazy_arrays import OnDisk
@@ -36,9 +36,9 @@ def bowl(p):
 @pytest.fixture
 def small(monkeypatch):
     """Blocks much smaller than the draws."""
-    monkeypatch.setattr(lazy, "BLOCK_BYTES", 2**10)
-    monkeypatch.setattr(lazy, "IN_MEMORY", 2**8)
-    monkeypatch.setattr(lazy, "ON_DISK", 2**8)
+    monkeypatch.setattr(_chunks, "BLOCK_BYTES", 2**10)
+    monkeypatch.setattr(_chunks, "IN_MEMORY", 2**8)
+    monkeypatch.setattr(_chunks, "ON_DISK", 2**8)
     monkeypatch.setattr(quantiles, "IN_MEMORY", 2**8)
     monkeypatch.setattr(error, "_ELEMENTS", 2**12)
     monkeypatch.setattr(error, "_MOST_BATCHES", 100)

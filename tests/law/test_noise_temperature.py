@@ -21,10 +21,10 @@ import pytest
 from battery import SIGMAS, Floats, average, observe
 
 import sundman
-from sundman.functions import as_value
 from sundman.noise import gaussian as normals
 from sundman.noise import substream
 from sundman.targets import Target, gaussian, star
+from sundman.value import as_value
 
 
 class White(sundman.gradients.GradientEstimator):

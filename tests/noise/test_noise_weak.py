@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from sundman.noise import Noise, three_point, two_point
 
-module = importlib.import_module("sundman.noise.weak")
+module = importlib.import_module("sundman.noise.gaussian")
 
 COUNT = 4_000_000
 ROOT = float(np.float32(math.sqrt(3.0)))

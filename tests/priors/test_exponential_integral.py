@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.special import exp1
 
-from sundman.priors.exponential_integral import log_scaled_exp1
+from sundman.priors.horseshoe import log_scaled_exp1
 
 U = np.unique(np.concatenate([np.geomspace(1e-7, 1e8, 301), [0.999999, 1.0, 1.000001, 59.9, 60.1]]))
 

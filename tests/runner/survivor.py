@@ -10,7 +10,7 @@ import numpy as np
 
 import sundman
 from sundman.runner import blocks, stored
-from sundman.store import run as runs
+from sundman.store import directory as runs
 
 
 def toy() -> dict:

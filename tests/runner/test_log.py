@@ -8,8 +8,8 @@ import sys
 import numpy as np
 import pytest
 
-from sundman.runner.log import JsonLines, TensorBoard, read_log, truncate_log
-from sundman.runner.report import BlockReport, Summary
+from sundman.watch.events import BlockReport, Summary
+from sundman.watch.log import JsonLines, TensorBoard, read_log, truncate_log
 
 
 def report(block: int, *, stage: str = "sampling", mean: float = 0.5) -> BlockReport:

@@ -7,10 +7,10 @@ import sys
 import pytest
 from rich.console import Console
 
-from sundman.runner import progress as module
-from sundman.runner.progress import Progress, progress_watcher
-from sundman.runner.progress_text import Pace, count, duration, figure, fraction
-from sundman.runner.report import BlockReport, Summary
+from sundman.watch import progress as module
+from sundman.watch.events import BlockReport, Summary
+from sundman.watch.progress import Progress, progress_watcher
+from sundman.watch.progress_text import Pace, count, duration, figure, fraction
 
 STATS = {
     "dt": Summary(3.4e-4, 1e-4, 1e-3),

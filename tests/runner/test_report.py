@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from sundman.runner.log import JsonLines
-from sundman.runner.progress import Progress
-from sundman.runner.report import BlockReport, summarise
+from sundman.watch.events import BlockReport, summarise
+from sundman.watch.log import JsonLines
+from sundman.watch.progress import Progress
 
 TOY_STEP = 62e-9  # seconds per draw and chain of the fastest runs
 

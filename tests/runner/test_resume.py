@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import sundman
-from sundman.runner.log import read_log
 from sundman.store.files import read_json
+from sundman.watch.log import read_log
 from tests.store.runs import Do, assert_same, broken_off, crash, run, small_pieces  # noqa: F401
 
 RNG = np.random.default_rng(2)

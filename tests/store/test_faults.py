@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 import sundman
-from sundman.runner import watching
 from sundman.store import checkpoint
 from sundman.store.files import StoreError
+from sundman.watch import watchers as watching
 from tests.store.runs import ORBAX_FAILS, Do, assert_same, run, whole
 
 FULL = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))

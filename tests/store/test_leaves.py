@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import sundman
-from sundman.store.run import leaf_names
+from sundman._trees import leaf_names
 from tests.store.runs import assert_same, broken_off, run
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 import sundman
-from sundman.store import run as runs
+from sundman.store import directory as runs
 from sundman.store.files import Lock, StoreError
 from tests.store.runs import Crash, Do, assert_same, crash, run
 
@@ -36,7 +36,7 @@ DIE = (
     PREAMBLE
     + """
 import os, signal
-from sundman.store import run as store
+from sundman.store import directory as store
 if sys.argv[2] == "checkpoint":
     store.checkpoint.save = lambda *args: os.kill(os.getpid(), signal.SIGKILL)
 else:

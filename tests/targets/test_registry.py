@@ -9,13 +9,13 @@ import jax.numpy as jnp
 import pytest
 
 from sundman import targets
-from sundman.targets import Suggested, Target, registry
+from sundman.targets import Suggested, Target, base
 
 
 @pytest.fixture
 def open_registry(monkeypatch: pytest.MonkeyPatch) -> None:
     """A registry that forgets what a test adds."""
-    monkeypatch.setattr(registry, "_REGISTRY", dict(registry._REGISTRY))
+    monkeypatch.setattr(base, "REGISTRY", base.REGISTRY.copy())
     return
 
 

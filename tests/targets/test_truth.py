@@ -10,7 +10,7 @@ from scipy.integrate import quad
 from scipy.special import kve, ndtr
 
 from sundman import targets
-from sundman.targets.mixture import COVARIANCES, MEANS, WEIGHTS
+from sundman.targets.wells import COVARIANCES, MEANS, WEIGHTS
 
 
 def agrees(value: float, digits: str) -> bool:

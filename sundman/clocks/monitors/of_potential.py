@@ -14,10 +14,9 @@ from sundman import check
 from sundman._types import PyTree
 from sundman.clocks.base import time_dtype
 from sundman.clocks.monitors.base import Monitor, check_callable, total
-from sundman.functions import as_value
 from sundman.noise import Stream
 from sundman.noise.stream import map_leaves, words
-from sundman.value import Number
+from sundman.value import Number, as_value
 
 _PROBE = 0x5EED
 

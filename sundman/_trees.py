@@ -1,0 +1,56 @@
+"""Pytrees: names for their leaves, their structure without the numbers, and back again."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TypeAlias
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from sundman._types import PyTree
+
+Shapes: TypeAlias = tuple[tuple[tuple[int, ...], np.dtype], ...]
+
+
+def leaf_paths(tree: PyTree) -> list[str]:
+    """The path of each leaf, its parts joined by "/"; "x" for a single array."""
+    paths = jax.tree_util.tree_leaves_with_path(tree)
+    return [jax.tree_util.keystr(path, simple=True, separator="/") or "x" for path, _ in paths]
+
+
+def leaf_names(tree: PyTree) -> list[str]:
+    """A unique name for each leaf that any file system takes: its path, or else its number."""
+
+    def part(key: object) -> str:
+        text = jax.tree_util.keystr((key,), simple=True)
+        return "".join(c if c.isalnum() or c in "-_ " else "_" for c in text) or "_"
+
+    paths = [path for path, _ in jax.tree_util.tree_flatten_with_path(tree)[0]]
+    names = ["/".join(part(key) for key in path) or "x" for path in paths]
+    parents = {name[:i].lower() for name in names for i, c in enumerate(name) if c == "/"}
+    alone = {name.lower() for name in names} - parents  # some file systems ignore case
+    return names if len(alone) == len(names) else [f"{i:05d}" for i in range(len(names))]
+
+
+def skeleton(tree: PyTree) -> PyTree:
+    """The pytree with the numbers of its leaves in their places."""
+    leaves, structure = jax.tree.flatten(tree)
+    return jax.tree.unflatten(structure, list(range(len(leaves))))
+
+
+def rebuilt(skeleton: PyTree, leaves: Sequence[object]) -> PyTree:
+    """The pytree of a skeleton with ``leaves`` in their places."""
+    return jax.tree.map(lambda number: leaves[number], skeleton)
+
+
+def structure_of(tree: PyTree) -> tuple[jax.tree_util.PyTreeDef, Shapes]:
+    """What a program is made of: everything but the numbers, hashable."""
+    leaves, structure = jax.tree.flatten(tree)
+    return structure, tuple((np.shape(x), np.dtype(jnp.result_type(x))) for x in leaves)
+
+
+def shapes_of(structure: jax.tree_util.PyTreeDef, shapes: Shapes) -> PyTree:
+    """The tree of :func:`structure_of` with shapes in the place of its numbers."""
+    return jax.tree.unflatten(structure, [jax.ShapeDtypeStruct(*each) for each in shapes])

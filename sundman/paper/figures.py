@@ -1,0 +1,137 @@
+"""The pictures of the experiments, as small PNG files."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import matplotlib as mpl
+import numpy as np
+
+mpl.use("Agg")
+import matplotlib.pyplot as plt
+from matplotlib.cm import ScalarMappable
+from matplotlib.colors import LogNorm, Normalize
+from matplotlib.figure import Figure as Canvas
+from PIL import Image
+
+import sundman
+from sundman import estimate, targets
+from sundman import plot as drawing
+from sundman.paper.measured import Measured
+from sundman.paper.toys import edges_of
+from sundman.report.model import Figure
+
+_DPI = 110
+_COLORS = 128
+Points = Sequence[tuple[float, Measured]]
+
+
+def picture(canvas: Canvas, title: str, alt: str, caption: str = "") -> Figure:
+    """The canvas as a PNG of few colours, which is small."""
+    whole, small = io.BytesIO(), io.BytesIO()
+    canvas.savefig(whole, dpi=_DPI)
+    plt.close(canvas)
+    image = Image.open(whole).convert("RGB").quantize(_COLORS)
+    image.save(small, "PNG", optimize=True)
+    return Figure(title, alt, small.getvalue(), caption)
+
+
+def samples(
+    target: targets.Target,
+    runs: Mapping[str, sundman.Draws],
+    view: tuple[tuple[float, float], tuple[float, float]],
+    title: str,
+    alt: str,
+) -> Figure:
+    """Draws over the exact contours, coloured by dt; a column for each sampler."""
+    with drawing.style():
+        canvas, row = plt.subplots(1, len(runs), figsize=(3.4 * len(runs), 3.2), sharey=True)
+        dt = np.concatenate([np.asarray(d.stats["dt"]).ravel() for d in runs.values()])
+        low, high = np.percentile(dt[dt > 0], [1, 99])
+        norm = LogNorm(low, max(high, 1.001 * low))
+        for ax, (name, draws) in zip(np.atleast_1d(row), runs.items(), strict=True):
+            drawing.points(ax, draws, count=3000, norm=norm)
+            drawing.contours(ax, target, zorder=2)
+            ax.set(xlim=view[0], ylim=view[1], title=name, box_aspect=1)
+        shade = ScalarMappable(norm, drawing.colors())
+        canvas.colorbar(shade, ax=row, extend="both", label="step dt", shrink=0.8)
+        return picture(canvas, title, alt, "Contours hold 50, 90 and 99% of the exact law.")
+
+
+def density_error(
+    target: targets.Target, runs: Mapping[str, sundman.Draws], title: str, alt: str
+) -> Figure:
+    """Histogram minus exact mass of each cell, in units of the largest exact mass."""
+    edges = edges_of(target)
+    exact = target.grid_mass(*edges)
+    maps = {name: (estimate.histogram(d, edges) - exact) / exact.max() for name, d in runs.items()}
+    top = max(1e-9, max(float(np.percentile(np.abs(m), 99.7)) for m in maps.values()))
+    with drawing.style():
+        canvas, row = plt.subplots(1, len(runs), figsize=(3.4 * len(runs), 3.2), sharey=True)
+        shade = ScalarMappable(Normalize(-top, top), "RdBu_r")
+        for ax, (name, error) in zip(np.atleast_1d(row), maps.items(), strict=True):
+            ax.pcolormesh(*edges, error.T, cmap="RdBu_r", vmin=-top, vmax=top)
+            ax.set(title=name, xlabel="x", box_aspect=1)
+        label = "found - exact, by largest exact"
+        canvas.colorbar(shade, ax=row, label=label, extend="both", shrink=0.8)
+        return picture(canvas, title, alt, "Red: too much mass; blue: too little.")
+
+
+def stepsizes(draws: sundman.Draws, title: str, alt: str) -> Figure:
+    """The steps of one chain along the run, and the histogram of all."""
+    with drawing.style():
+        canvas, (left, right) = plt.subplots(1, 2, figsize=(7.2, 2.6))
+        steps = draws.settings["burn_in"] + (draws.settings["thin"] or 1) * np.arange(len(draws))
+        some = slice(0, min(len(draws), 1500))
+        left.plot(steps[some], np.asarray(draws.stats["dt"])[0, some], linewidth=0.6)
+        left.set(xlabel="step", ylabel="dt", title="One chain")
+        drawing.stepsizes(right, draws)
+        right.set(title="All chains")
+        return picture(canvas, title, alt)
+
+
+def against_step(
+    curves: Mapping[str, Points],
+    title: str,
+    alt: str,
+    *,
+    xlabel: str = "mean step dt",
+    ylabel: str = "|relative bias|",
+    slopes: Mapping[str, Measured] | None = None,
+) -> Figure:
+    """|bias| against the step on logarithmic axes, bars of two standard errors."""
+    with drawing.style():
+        canvas, ax = plt.subplots(figsize=(7.8, 3.4))
+        for marker, (name, points) in zip("osD^vPX*<>", curves.items(), strict=False):
+            x = np.array([h for h, _ in points])
+            y = np.abs([b.value for _, b in points])
+            bars = np.minimum(2 * np.array([b.error for _, b in points]), 0.95 * y)
+            label = name
+            if slopes is not None and name in slopes:
+                label += f": slope {slopes[name].value:.2f} ± {slopes[name].error:.2f}"
+            ax.errorbar(x, y, bars, marker=marker, markersize=4, capsize=2, label=label)
+        ax.set(xscale="log", yscale="log", xlabel=xlabel, ylabel=ylabel)
+        ax.legend(fontsize=7, loc="upper left", bbox_to_anchor=(1.01, 1.0))
+        return picture(canvas, title, alt, "Bars: two standard errors.")
+
+
+def lines(
+    curves: Mapping[str, tuple[Any, Any]],
+    title: str,
+    alt: str,
+    *,
+    xlabel: str,
+    ylabel: str,
+    styles: Mapping[str, Mapping[str, Any]] | None = None,
+    **axes: Any,
+) -> Figure:
+    """Curves, one for each name."""
+    with drawing.style():
+        canvas, ax = plt.subplots(figsize=(5.6, 3.6))
+        for name, (x, y) in curves.items():
+            ax.plot(x, y, label=name, **((styles or {}).get(name, {})))
+        ax.set(xlabel=xlabel, ylabel=ylabel, **axes)
+        ax.legend(fontsize=7)
+        return picture(canvas, title, alt)

@@ -1,0 +1,161 @@
+"""One chain of a Bayesian network on images: run, resumable, and its ensemble scored.
+
+784-w-w-10 with ReLU, batch 100, T = 1. Steps are learning rates h on the mean loss U/N, in which
+the paper's adaptive settings are m = .5, M = 2, s = 2, alpha = 1000 and Omega = N^2:
+
+    G = grad(U/N),  zeta <- rho zeta + (1 - rho)/alpha ||G||^2,  rho = exp(-alpha dtau / N),
+    h = psi(zeta) dtau,  noise sqrt(2 h / N)
+
+The chain keeps the class probabilities at the test points, not its positions.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+import sundman
+from sundman import models, priors
+from sundman.data.base import Dataset
+from sundman.paper import quiet
+from sundman.paper.scoring import ensemble, final_scales, lost, steps_taken
+from sundman.paper.units import Bench, Numbers
+from sundman.runner.divergence import AllDivergedError
+
+BATCH = 100
+CLOCK: dict[str, Any] = {"alpha": 1000.0, "m": 0.5, "M": 2.0}
+_DIGITS = "digits"
+Scales = tuple[tuple[str, float], ...]
+
+
+@dataclass(frozen=True)
+class Chain:
+    """Everything that makes one chain what it is.
+
+    Attributes:
+      prior: ``"gaussian"``, ``"horseshoe"``, or ``"fixed"``: Gaussian with the given ``scales``.
+      sampler: ``"sgld"`` at the step ``h``, or ``"sa-sgld"`` at ``dtau`` and ``r``.
+      step: h or dtau.
+      r: the exponent of psi.
+      width, epochs, burn_in, thin: as in :class:`sundman.paper.scales.NetworkBudget`.
+      skip: epochs kept in the log-probability curve but left out of the ensemble.
+      seed: of start, minibatches and noise.
+      data: ``"mnist"`` or ``"digits"``.
+      scales: the standard deviation for each parameter array, by path.
+    """
+
+    prior: str
+    sampler: str
+    step: float
+    r: float
+    width: int
+    epochs: int
+    burn_in: int
+    thin: int
+    seed: int
+    data: str
+    skip: int = 0
+    scales: Scales = ()
+
+
+@cache
+def load(data: str | None) -> Dataset:
+    """MNIST from a directory (None: where it is found), or scikit-learn's digits by that name."""
+    if data == _DIGITS:
+        return sundman.data.digits()
+    return sundman.data.mnist(data)
+
+
+def name_of(data: str | Path | None) -> str:
+    """What the data of an experiment are called in its settings."""
+    return _DIGITS if str(data) == _DIGITS else "mnist"
+
+
+def prior_rules(prior: str, scales: Scales = ()) -> priors.PriorLike:
+    """The prior of kernels and biases; the horseshoe as in the code behind the paper's table."""
+    if prior == "gaussian":
+        return {"kernel": priors.gaussian(1.41, fan_in="leading"), "bias": priors.gaussian(1.0)}
+    if prior == "fixed":
+        return {path: priors.gaussian(scale) for path, scale in scales}
+    return {
+        "kernel": priors.horseshoe(1.41, fan_in="leading", jacobian=False),
+        "bias": priors.horseshoe(1.0, jacobian=False),
+    }
+
+
+@cache
+def posterior_of(prior: str, scales: Scales, data: Dataset) -> sundman.Posterior:
+    """The posterior of a prior; chains share it, and with it one copy of the data."""
+    return sundman.Posterior(
+        models.mlp_apply, prior=prior_rules(prior, scales), data=tuple(data.train)
+    )
+
+
+@cache
+def predictions(posterior: sundman.Posterior, data: Dataset) -> Callable[[Any], jax.Array]:
+    """A function from a position to its class probabilities at the test points."""
+    x_test = jnp.asarray(data.test.x)
+    return lambda position: posterior.predict(position, x_test)
+
+
+def sampler_of(chain: Chain) -> sundman.Sampler:
+    """The chain's sampler, its step a learning rate."""
+    rate = sundman.LearningRate(chain.step)
+    if chain.sampler == "sgld":
+        return sundman.sgld(rate)
+    return sundman.sa_sgld(rate, r=chain.r, **CLOCK)
+
+
+def run(bench: Bench, name: str, chain: Chain, data: str | Path | None) -> Numbers | None:
+    """The unit of one chain: its scores, its steps, its log-probability curve."""
+    settings = asdict(chain)
+
+    def work() -> Numbers:
+        dataset = load(None if data is None else str(data))
+        return sample_and_score(chain, dataset, bench.store(name, settings), bench.console)
+
+    return bench.unit(name, settings, work)
+
+
+def sample_and_score(chain: Chain, data: Dataset, store: Path, console: Any = None) -> Numbers:
+    """Run the chain, or the rest of it, in ``store``; then score its ensemble."""
+    posterior = posterior_of(chain.prior, chain.scales, data)
+    batch = min(BATCH, posterior.size // 10)
+    per_epoch = math.ceil(posterior.size / batch)
+    start, noise = jax.random.split(jax.random.key(chain.seed))
+    sizes = [data.test.x.shape[1], chain.width, chain.width, data.classes or 10]
+    burn_in = per_epoch * chain.burn_in
+    try:
+        draws = quiet.sample(
+            posterior,
+            sampler_of(chain),
+            init=models.mlp_init(start, sizes),
+            key=noise,
+            burn_in=burn_in,
+            steps=per_epoch * (chain.epochs - chain.burn_in),
+            thin=chain.thin,
+            batch_size=batch,
+            collect=predictions(posterior, data),
+            stats=("grad_norm", "zeta") if chain.sampler == "sa-sgld" else ("grad_norm",),
+            progress=False if console is None else None,
+            store=store,
+            resume=True,
+        )
+    except AllDivergedError:
+        return {**lost(burn_in), "steps_per_epoch": per_epoch}
+    skipped = round(len(draws) * chain.skip / (chain.epochs - chain.burn_in))
+    return {
+        **ensemble(draws, data.test.y, skipped),
+        **steps_taken(draws, posterior, skipped),
+        "scales": final_scales(draws),
+        "steps_per_epoch": per_epoch,
+        "seconds": draws.settings["seconds"],
+        "ms_per_step": 1e3 * draws.settings["seconds"] / max(1, draws.settings["steps"]),
+    }

@@ -1,0 +1,137 @@
+"""The documentation page of the reproduction, made from the results: claim by claim.
+
+    python -m sundman.paper.page results docs/reproduction.md
+
+Of several scales of an experiment, each claim is shown at the largest at which it was tested.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from sundman.paper.result import Result
+from sundman.paper.run import NAMES
+from sundman.report.model import Table, Verdict
+
+ORDER = ("paper", "standard", "quick")
+TITLES = {
+    "fig-star": "Star",
+    "fig-muller-brown": "Müller-Brown",
+    "table1": "The table: MNIST",
+    "fig-logprob": "Log-probability of the ensemble",
+    "fig-robustness": "Robustness to large steps",
+    "theory": "Theory",
+}
+HEAD = """# Reproduction of the paper
+
+Generated from `results/*.json` by `python -m sundman.paper.page`; do not edit. Each claim of
+the paper (arXiv:2511.11666) is examined by an experiment that anyone can run again, and its
+outcome is decided by the numbers, by the rule stated under the table. Errors are standard errors.
+The scale says how large the run was: `paper` is the published setting, `standard` and `quick` are
+smaller, so their numbers are not those of the paper's table.
+
+    python -m sundman.paper all --scale quick      # minutes
+    python -m sundman.paper all --scale standard   # an hour
+    python -m sundman.paper table1 --scale paper   # 17 minutes for each row and seed
+"""
+
+
+def load(directory: str | Path) -> dict[str, dict[str, Result]]:
+    """The results in a directory, by experiment and scale."""
+    found: dict[str, dict[str, Result]] = {}
+    for name in NAMES:
+        for scale in ORDER:
+            path = Path(directory) / f"{name}-{scale}.json"
+            if path.is_file():
+                found.setdefault(name, {})[scale] = Result.read(path)
+    return found
+
+
+def best(results: Mapping[str, Result]) -> list[tuple[str, Verdict]]:
+    """(scale, verdict) of each claim: the largest scale that tested it, else the largest."""
+    chosen: dict[str, tuple[str, Verdict]] = {}
+    for scale in ORDER:
+        for verdict in results[scale].verdicts if scale in results else ():
+            held = chosen.get(verdict.claim)
+            untested = held is not None and held[1].outcome == "not tested"
+            if held is None or (untested and verdict.outcome != "not tested"):
+                chosen[verdict.claim] = (scale, verdict)
+    return list(chosen.values())
+
+
+def cell(text: str) -> str:
+    """Text for one cell of a table: a bar would end it."""
+    return text.replace("|", "\\|").replace("\n", " ")
+
+
+def markdown_table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
+    """A table in Markdown."""
+    return [
+        f"| {' | '.join(cell(c) for c in columns)} |",
+        f"|{'---|' * len(columns)}",
+        *(f"| {' | '.join(cell(c) for c in row)} |" for row in rows),
+        "",
+    ]
+
+
+def overview(results: Mapping[str, Mapping[str, Result]]) -> list[str]:
+    """How many claims came out how."""
+    outcomes = [verdict.outcome for each in results.values() for _, verdict in best(each)]
+    kinds = ("reproduces", "partly", "does not reproduce", "not tested")
+    said = ", ".join(f"{outcomes.count(kind)} {kind}" for kind in kinds)
+    return [f"{len(outcomes)} claims: {said}.", ""]
+
+
+def section(name: str, results: Mapping[str, Result]) -> list[str]:
+    """One experiment: its claims, the rules, its numbers and what made them."""
+    verdicts = best(results)
+    rows = [
+        [v.claim, v.paper, f"{v.ours} (± {v.error})", f"**{v.outcome}**", scale]
+        for scale, v in verdicts
+    ]
+    lines = [f"## {TITLES[name]}", ""]
+    lines += markdown_table(["claim", "paper", "ours (± error)", "outcome", "scale"], rows)
+    lines += ["How it was decided:", ""]
+    lines += [f"- *{cell(v.claim)}*: {v.note}" for _, v in verdicts if v.note]
+    lines.append("")
+    scales = [scale for scale in ORDER if scale in results]
+    for scale in scales if scales == ["quick"] else [s for s in scales if s != "quick"]:
+        for table in results[scale].tables:
+            lines += numbers(table, scale)
+    for scale, result in results.items():
+        lines.append(
+            f"`{result.command}`: {result.date}, sundman {result.version}, seed {result.seed}; "
+            f"`results/{name}-{scale}.json`."
+        )
+        lines.append("")
+    return lines
+
+
+def numbers(table: Table, scale: str) -> list[str]:
+    """A table of the result, under its title."""
+    lines = [f"### {table.title} (scale {scale})", ""]
+    lines += markdown_table(table.columns, table.rows)
+    return [*lines, table.caption, ""] if table.caption else lines
+
+
+def page(results: Mapping[str, Mapping[str, Result]]) -> str:
+    """The whole page."""
+    lines = [HEAD, *overview(results)]
+    for name, scales in results.items():
+        lines += section(name, scales)
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def main() -> None:
+    """Write the page."""
+    parser = argparse.ArgumentParser(prog="python -m sundman.paper.page")
+    parser.add_argument("results", nargs="?", default="results")
+    parser.add_argument("output", nargs="?", default="docs/reproduction.md", type=Path)
+    options = parser.parse_args()
+    options.output.write_text(page(load(options.results)))
+
+
+if __name__ == "__main__":
+    main()

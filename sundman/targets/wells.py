@@ -1,0 +1,217 @@
+"""Wells: the quartic double well, the single quartic well, and two Gaussian modes far apart.
+
+The double well, of one coordinate:
+
+    U(x) = barrier (x^2 - 1)^2 + tilt x
+
+Without tilt: minima at -1 and 1 with U = 0, U = barrier between them. A positive tilt makes the
+left well the deeper one, by about 2 tilt. Slopes of the wells reach 8 barrier / sqrt(27): a tilt
+beyond that leaves one well only.
+
+The quartic well, with or without its quadratic term:
+
+    U(x) = x^4 / 4 + quadratic x^2 / 2
+
+The drift grows like x^3, faster than explicit Euler steps of any fixed length can follow.
+
+The mixture, of two coordinates:
+
+    U(x) = -log(.45 N(x; (-4, 0), diag(1.5, 1)) + .55 N(x; (4.5, 0), [[.5, .1], [.1, .3]]))
+
+At temperature T the density is that of the mixture to the power 1/T: another law, no longer
+a mixture of Gaussians.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from sundman import check
+from sundman.targets.assemble import by_quadrature
+from sundman.targets.base import Suggested, Target, indicator, namespace
+from sundman.targets.quadrature import DEPTH, support
+from sundman.value import Number, Value
+
+_DOUBLE_WELL_OBSERVABLES = {
+    "x": lambda x: x[0],
+    "x2": lambda x: x[0] ** 2,
+    "x4": lambda x: x[0] ** 4,
+    "right": lambda x: indicator(x, x[0] > 0),
+}
+
+
+class DoubleWellPotential(Value):
+    """U of one coordinate, in numpy and in jax."""
+
+    barrier: Number
+    tilt: Number
+
+    def __post_init__(self) -> None:
+        self._settle(barrier=check.positive, tilt=check.number)
+
+    def __call__(self, x: Any) -> Any:
+        """U(x)."""
+        return self.barrier * (x[0] ** 2 - 1.0) ** 2 + self.tilt * x[0]
+
+    def gradient(self, x: Any) -> list[Any]:
+        """The components of grad U."""
+        return [4.0 * self.barrier * x[0] * (x[0] ** 2 - 1.0) + self.tilt]
+
+
+def double_well(barrier: float = 3.0, tilt: float = 0.0, *, temperature: float = 1.0) -> Target:
+    """Two wells on a line; started in the left one.
+
+    Observables: x, x2, x4, right (x > 0), U, grad2, virial.
+    """
+    potential = DoubleWellPotential(barrier, tilt)
+    check.positive(temperature=temperature)
+    if not abs(tilt) < (most := 8.0 * barrier / math.sqrt(27.0)):
+        raise ValueError(
+            f"tilt={tilt} leaves one well; with barrier={barrier} keep |tilt| < {most:.4g}"
+        )
+    heat, lean = temperature / barrier, abs(tilt) / barrier
+    # |x| <= 1 + |x^2 - 1| bounds what the tilt can lower U by.
+    reach = math.sqrt(1.0 + (lean + math.sqrt(lean**2 + 4.0 * DEPTH * heat)) / 2.0)
+
+    return by_quadrature(
+        "double-well",
+        potential,
+        potential.gradient,
+        _DOUBLE_WELL_OBSERVABLES,
+        temperature=float(temperature),
+        start=[-1.0],
+        box=[(-reach, reach)],
+        cuts=[[0.0]],
+        longest=min(heat**0.5, heat**0.25) / 2,
+        suggested=Suggested(overdamped=0.01, kinetic=0.05),
+    )
+
+
+_QUARTIC_OBSERVABLES = {
+    "x": lambda x: x[0],
+    "x2": lambda x: x[0] ** 2,
+    "x4": lambda x: x[0] ** 4,
+    "abs_x": lambda x: abs(x[0]),
+}
+
+
+class QuarticPotential(Value):
+    """U of one coordinate, in numpy and in jax."""
+
+    quadratic: Number
+
+    def __post_init__(self) -> None:
+        self._settle(quadratic=check.not_negative)
+
+    def __call__(self, x: Any) -> Any:
+        """U(x)."""
+        return x[0] ** 4 / 4.0 + self.quadratic * x[0] ** 2 / 2.0
+
+    def gradient(self, x: Any) -> list[Any]:
+        """The components of grad U."""
+        return [x[0] ** 3 + self.quadratic * x[0]]
+
+
+def quartic(quadratic: float = 1.0, *, temperature: float = 1.0) -> Target:
+    """One well on a line; ``quadratic=0`` leaves the pure quartic.
+
+    Observables: x, x2, x4, abs_x, U, grad2, virial.
+    """
+    potential = QuarticPotential(quadratic)
+    check.positive(temperature=temperature)
+    width = temperature**0.25
+    reach = (4.0 * DEPTH) ** 0.25 * width
+    if quadratic > 0:
+        gaussian_width = (temperature / quadratic) ** 0.5
+        width, reach = min(width, gaussian_width), min(reach, 10.0 * gaussian_width)
+
+    return by_quadrature(
+        "quartic",
+        potential,
+        potential.gradient,
+        _QUARTIC_OBSERVABLES,
+        temperature=float(temperature),
+        start=[0.0],
+        box=[(-reach, reach)],
+        cuts=[[0.0]],
+        longest=width / 2,
+        suggested=Suggested(overdamped=0.02, kinetic=0.1),
+    )
+
+
+WEIGHTS = np.array([0.45, 0.55])
+MEANS = np.array([[-4.0, 0.0], [4.5, 0.0]])
+COVARIANCES = np.array([[[1.5, 0.0], [0.0, 1.0]], [[0.5, 0.1], [0.1, 0.3]]])
+PRECISIONS = np.linalg.inv(COVARIANCES)
+LOG_PEAKS = np.log(WEIGHTS / (2.0 * math.pi * np.sqrt(np.linalg.det(COVARIANCES))))
+_MIXTURE_PUBLISHED = {"dtau": 0.01, "alpha": 0.1, "m": 0.5, "M": 50.0, "r": 0.5}
+_MIXTURE_OBSERVABLES = {
+    "x": lambda x: x[0],
+    "y": lambda x: x[1],
+    "x2": lambda x: x[0] ** 2,
+    "y2": lambda x: x[1] ** 2,
+    "right": lambda x: indicator(x, x[0] > 0),
+}
+
+
+def _pull(x: Any, k: int) -> tuple[Any, Any, Any]:
+    """The log of component k at x, weight included, and minus its gradient."""
+    P, (u, v) = PRECISIONS[k].tolist(), MEANS[k].tolist()
+    dx, dy = x[0] - u, x[1] - v
+    along_x, along_y = P[0][0] * dx + P[0][1] * dy, P[1][0] * dx + P[1][1] * dy
+    return float(LOG_PEAKS[k]) - (dx * along_x + dy * along_y) / 2.0, along_x, along_y
+
+
+def mixture_potential(x: Any) -> Any:
+    """U of two coordinates, in numpy and in jax."""
+    return -namespace(x).logaddexp(_pull(x, 0)[0], _pull(x, 1)[0])
+
+
+def _mixture_gradient(x: Any) -> list[Any]:
+    xp = namespace(x)
+    (first, *pull_0), (second, *pull_1) = _pull(x, 0), _pull(x, 1)
+    share = 0.5 * (1.0 + xp.tanh((first - second) / 2.0))
+    return [share * a + (1.0 - share) * b for a, b in zip(pull_0, pull_1, strict=True)]
+
+
+def _by_component(key: Array, n: int) -> Array:
+    which, normal = jax.random.split(key)
+    second = jax.random.bernoulli(which, WEIGHTS[1], (n,)).astype(int)
+    roots = jnp.asarray(np.linalg.cholesky(COVARIANCES), jnp.float32)
+    z = jax.random.normal(normal, (n, 2), jnp.float32)
+    return jnp.asarray(MEANS, jnp.float32)[second] + jnp.einsum("nij,nj->ni", roots[second], z)
+
+
+def mixture(*, temperature: float = 1.0) -> Target:
+    """A wide mode on the left and a narrow, tilted one on the right; started in the left.
+
+    Observables: x, y, x2, y2, right (x > 0), U, grad2, virial. Exact draws are by component at
+    temperature 1, elsewhere from a table of cells with exact masses and a bilinear density.
+    The truth is a quadrature, good to 9 digits up to T = 2 and to 7 at T = 10, where the
+    line between the modes is a sharp fold.
+    """
+    check.positive(temperature=temperature)
+    temperature = float(temperature)
+    heat = math.sqrt(temperature)
+    reach = np.sqrt(2.0 * (DEPTH + 4.0) * temperature * np.diagonal(COVARIANCES, 0, 1, 2))
+    low, high = (MEANS - reach).min(axis=0), (MEANS + reach).max(axis=0)
+    return by_quadrature(
+        "mixture",
+        mixture_potential,
+        _mixture_gradient,
+        _MIXTURE_OBSERVABLES,
+        temperature=temperature,
+        start=[-4.0, 0.0],
+        box=support(mixture_potential, temperature, [(low[0], high[0]), (low[1], high[1])]),
+        cuts=[[0.0], []],
+        longest=max(0.5 * min(1.0, heat), 0.25 * heat),
+        exact=_by_component if temperature == 1.0 else None,
+        suggested=Suggested(overdamped=0.05, kinetic=0.1),
+        published=_MIXTURE_PUBLISHED,
+    )

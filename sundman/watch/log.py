@@ -1,0 +1,181 @@
+"""How a run goes, in files: one JSON object per line, or TensorBoard scalars."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from functools import partial
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+
+from sundman._files import write_bytes
+from sundman.watch.events import BlockReport
+
+
+def _plain(value: Any) -> Any:
+    """The value as JSON can hold it: null for NaN and infinity, text for what is no data."""
+    if value is None or isinstance(value, bool | int | str):
+        return value
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, Mapping):
+        return {str(key): _plain(item) for key, item in value.items()}
+    if hasattr(value, "_asdict"):
+        return _plain(value._asdict())
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    if hasattr(value, "__array__"):
+        return _plain(np.asarray(value).tolist())
+    return str(value)
+
+
+def _parsed(text: bytes) -> dict[str, Any] | None:
+    """The object on a line, or None if the line is torn."""
+    try:
+        found = json.loads(text)
+    except ValueError:
+        return None
+    return found if isinstance(found, dict) else None
+
+
+def read_log(path: str | os.PathLike[str]) -> list[dict[str, Any]]:
+    """The objects of a log, in order; a torn last line, as a kill leaves it, is left out."""
+    lines = Path(path).read_bytes().split(b"\n")
+    objects = []
+    for number, text in enumerate(lines, start=1):
+        found = _parsed(text)
+        if found is not None:
+            objects.append(found)
+        elif number < len(lines):
+            raise ValueError(f"path={os.fspath(path)!r}: line {number} is not a JSON object")
+    return objects
+
+
+def _beyond(line: dict[str, Any] | None, draws: float, steps: float) -> bool:
+    if line is None or line.get("event") != "block":
+        return False
+    return line.get("draws", 0) > draws or line.get("steps", 0) > steps
+
+
+def truncate_log(
+    path: str | os.PathLike[str], draws: float = math.inf, steps: float = math.inf
+) -> None:
+    """Drop the blocks beyond a checkpoint, and a torn last line; keep all other lines as they are.
+
+    ``draws`` and ``steps`` are those of the checkpoint, per chain. The file is replaced in one go.
+    A file that is not there is left alone.
+    """
+    file = Path(path).resolve()
+    if not file.exists():
+        return
+    before = file.read_bytes()
+    *lines, last = before.split(b"\n")
+    if _parsed(last) is not None:
+        lines.append(last)
+    kept = [text for text in lines if not _beyond(_parsed(text), draws, steps)]
+    after = b"".join(text + b"\n" for text in kept)
+    if after == before:
+        return
+    write_bytes(file, after)
+
+
+class JsonLines:
+    """A watcher that appends to a file one JSON object per line, with the time in UTC.
+
+    ``keep_draws`` and ``keep_steps`` are for a resumed run: blocks beyond them are dropped first.
+    """
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        keep_draws: int | None = None,
+        keep_steps: int | None = None,
+    ) -> None:
+        self._path = Path(path)
+        self._draws = math.inf if keep_draws is None else keep_draws
+        self._steps = math.inf if keep_steps is None else keep_steps
+        self._file: IO[bytes] | None = None
+
+    def start(self, about: Mapping[str, Any]) -> None:
+        """Open the file, mend its end if a kill left it torn, and write the settings."""
+        self._path.parent.mkdir(parents=True, exist_ok=True)
+        truncate_log(self._path, self._draws, self._steps)
+        self._file = self._path.open("ab")
+        self._write("start", about)
+
+    def block(self, report: BlockReport) -> None:
+        """Write the report."""
+        self._write("block", report._asdict())
+
+    def event(self, name: str, message: str, **fields: Any) -> None:
+        """Write the event."""
+        self._write(name, {"message": message, **fields})
+
+    def close(self, ok: bool) -> None:
+        """Write how it ended and close the file."""
+        if self._file is None:
+            return
+        try:
+            self._write("end", {"ok": ok})
+        finally:
+            self._file.close()
+            self._file = None
+
+    def _write(self, name: str, fields: Mapping[str, Any]) -> None:
+        if self._file is None:
+            raise RuntimeError(f"the log {os.fspath(self._path)!r} is not open: call start first")
+        head = {"event": name, "time": datetime.now(UTC).isoformat(timespec="milliseconds")}
+        rest = {key: _plain(value) for key, value in fields.items() if key not in head}
+        # One write per line, so that a kill tears at most the last one.
+        self._file.write(json.dumps({**head, **rest}, allow_nan=False).encode() + b"\n")
+        self._file.flush()
+
+
+class TensorBoard:
+    """A watcher that writes scalars for TensorBoard, with the number of steps as the abscissa.
+
+    ``keep_steps`` is for a resumed run: TensorBoard hides what was written beyond it.
+    """
+
+    def __init__(self, directory: str | os.PathLike[str], keep_steps: int | None = None) -> None:
+        try:
+            from tensorboardX import SummaryWriter
+        except ImportError as error:
+            raise ImportError(
+                "TensorBoard logging needs tensorboardX: pip install 'sundman[tensorboard]'"
+            ) from error
+        purge = None if keep_steps is None else keep_steps + 1
+        self._open = partial(SummaryWriter, os.fspath(directory), purge_step=purge)
+        self._writer: Any = None
+        self._steps = 0 if keep_steps is None else keep_steps
+
+    def start(self, about: Mapping[str, Any]) -> None:
+        """Open the directory and write the settings as text."""
+        self._writer = self._open()
+        settings = json.dumps(_plain(about), indent=2)
+        self._writer.add_text("settings", f"<pre>{settings}</pre>", self._steps)
+
+    def block(self, report: BlockReport) -> None:
+        """Write mean and range of each statistic, the chains lost and the draws done."""
+        self._steps = report.steps
+        scalars = {"run/diverged": report.diverged, "run/draws": report.draws}
+        for name, found in report.stats.items():
+            scalars |= {f"{name}/{part}": value for part, value in found._asdict().items()}
+        for tag, value in scalars.items():
+            if math.isfinite(value):
+                self._writer.add_scalar(tag, value, report.steps)
+
+    def event(self, name: str, message: str, **fields: Any) -> None:
+        """Write the event as text."""
+        self._writer.add_text(name, message, self._steps)
+
+    def close(self, ok: bool) -> None:
+        """Write out what is left."""
+        if self._writer is not None:
+            self._writer.close()
+            self._writer = None

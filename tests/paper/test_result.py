@@ -1,0 +1,69 @@
+"""Results: JSON and back, files, report, page."""
+
+from pathlib import Path
+
+import pytest
+
+from sundman.paper import page
+from sundman.paper.result import Result
+from sundman.report.model import Figure, Table, Verdict
+
+RESULT = Result(
+    name="theory",
+    scale="quick",
+    seed=3,
+    settings={"dtau": 0.1},
+    numbers={"bias": [0.1, None]},
+    verdicts=(Verdict("O(h)", "slope 1", "1.02", "0.03", "reproduces", "|difference| rule"),),
+    figures=(Figure("Bias", "a falling line", b"\x89PNG", "bars"),),
+    tables=(Table("Numbers", ["h", "bias"], [["0.1", "a|b"]], "in percent"),),
+    wall_seconds=1.5,
+    version="0.1.0",
+    date="2026-01-01",
+    command="python -m sundman.paper theory",
+)
+
+
+def test_json_round_trip():
+    assert Result.from_json(RESULT.to_json()) == RESULT
+
+
+def test_files_round_trip(tmp_path):
+    path = RESULT.write(tmp_path)
+    assert path.name == "theory-quick.json"
+    assert (tmp_path / "theory-quick-1.png").read_bytes() == b"\x89PNG"
+    assert "png" not in path.read_text().replace("theory-quick-1.png", "")
+    assert Result.read(path) == RESULT
+
+
+def test_report_has_everything():
+    report = RESULT.report()
+    assert report.verdicts == RESULT.verdicts
+    assert report.command == RESULT.command
+    assert "1 reproduces" in report.summary
+    assert [s.title for s in report.sections] == ["Numbers", "Bias"]
+
+
+def test_page_takes_the_largest_scale_that_tested(tmp_path):
+    RESULT.write(tmp_path)
+    large = Result(
+        **{
+            **{name: getattr(RESULT, name) for name in RESULT.__dataclass_fields__},
+            "scale": "standard",
+            "verdicts": (Verdict("O(h)", "slope 1", "?", "?", "not tested", "too short"),),
+        }
+    )
+    large.write(tmp_path)
+    found = page.load(tmp_path)
+    assert page.best(found["theory"])[0][0] == "quick"
+    text = page.page(found)
+    assert "1 claims: 1 reproduces" in text
+    assert "a\\|b" in text
+    with pytest.raises(KeyError):
+        page.section("unknown", found["theory"])
+
+
+def test_the_page_is_that_of_the_results():
+    root = Path(__file__).parents[2]
+    written = (root / "docs/reproduction.md").read_text()
+    assert written == page.page(page.load(root / "results")), "run sundman.paper.page"
