@@ -1,10 +1,14 @@
-# Every target sets up what it needs: a virtual environment in .venv and the packages in it.
+# Every target sets up what it needs: a virtual environment and the packages in it. It is .venv, or
+# .venv-3.12 with `make test PYTHON=python3.12`, so that versions of Python can live side by side.
 PYTHON ?= python3
-VENV := .venv
+VERSION := $(shell $(PYTHON) -c 'import sys; print("%d.%d" % sys.version_info[:2])')
+VENV := $(if $(filter file,$(origin PYTHON)),.venv,.venv-$(VERSION))
 BIN := $(VENV)/bin
+# The newest JAX needs Python 3.12: the versions we test with differ.
+CONSTRAINTS := $(if $(filter 3.11,$(VERSION)),constraints-3.11.txt,constraints.txt)
 WORKERS ?= 2
 # The peers we are timed against bring torch and their own requirements: an environment of their own.
-BENCH := .venv-bench
+BENCH := $(VENV)-bench
 
 .PHONY: demo test test-slow lint bench bench-scaling docs constraints clean
 
@@ -12,11 +16,11 @@ $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade pip
 
-$(VENV)/.%-installed: $(BIN)/python pyproject.toml constraints.txt
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[$*]'
+$(VENV)/.%-installed: $(BIN)/python pyproject.toml sundman/__init__.py $(CONSTRAINTS)
+	$(BIN)/python -m pip install --quiet --constraint $(CONSTRAINTS) --editable '.[$*]'
 	touch $@
 
-demo: $(VENV)/.demo-installed
+demo: $(VENV)/.cli-installed
 	$(BIN)/sundman demo --output demo --force
 
 test: $(VENV)/.test-installed
@@ -29,11 +33,12 @@ lint: $(VENV)/.lint-installed $(VENV)/.test-installed
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/pyright
+	$(BIN)/lint-imports
 
-$(BENCH)/.installed: pyproject.toml constraints.txt CMakeLists.txt $(wildcard native/*)
+$(BENCH)/.installed: pyproject.toml $(CONSTRAINTS) CMakeLists.txt $(wildcard native/*)
 	$(PYTHON) -m venv $(BENCH)
 	$(BENCH)/bin/python -m pip install --quiet --upgrade pip
-	$(BENCH)/bin/python -m pip install --quiet --constraint constraints.txt --editable '.[bench]'
+	$(BENCH)/bin/python -m pip install --quiet --constraint $(CONSTRAINTS) --editable '.[bench]'
 	touch $@
 
 bench: $(BENCH)/.installed
@@ -51,7 +56,8 @@ docs: $(VENV)/.docs-installed
 constraints: $(VENV)/.test-installed $(VENV)/.lint-installed $(VENV)/.docs-installed $(BENCH)/.installed
 	for python in $(BIN)/python $(BENCH)/bin/python; do \
 	  $$python -m pip freeze --exclude-editable --exclude pip; done \
-	  | sed 's/+cpu$$//' | sort --ignore-case --unique > constraints.txt
+	  | sed 's/+cpu$$//' | sort --ignore-case --unique > $(CONSTRAINTS).new
+	mv $(CONSTRAINTS).new $(CONSTRAINTS)
 
 clean:
 	rm -rf $(VENV) $(BENCH) build dist site .pytest_cache .ruff_cache

@@ -21,7 +21,7 @@ import jax
 
 import sundman
 from sundman import models
-from sundman.runner import stored
+from sundman.run import disk_sink as stored
 
 SIZES = [784, 400, 400, 10]
 
@@ -39,14 +39,14 @@ def compare(directory: str | None, steps: int, rounds: int) -> dict:
     sampler = sundman.sgld(posterior.time_step(0.01, kinetic=False))
 
     spent = [0.0]
-    keep = stored.Disk.after_piece
+    keep = stored.DiskSink.after_piece
 
-    def timed(*arguments) -> None:
+    def timed(*arguments, **options) -> None:
         began = time.perf_counter()
-        keep(*arguments)
+        keep(*arguments, **options)
         spent[0] += time.perf_counter() - began
 
-    stored.Disk.after_piece = timed  # writing happens here and nowhere else
+    stored.DiskSink.after_piece = timed  # writing happens here and nowhere else
     shares = []
 
     def run(store: Path | None) -> float:

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from typing import Any
 
 import jax
 import numpy as np
+from numpy.typing import DTypeLike
 
-from sundman._types import PyTree
+from sundman._types import DrawsArray, Index, PyTree
 
 BLOCK_BYTES = 64 * 2**20
 IN_MEMORY, ON_DISK = 4 * 2**20, 32 * 2**20  # numbers worked on at a time
@@ -34,7 +34,7 @@ def draw_slices(draws: int, size: int) -> Iterator[slice]:
         yield slice(first, min(first + size, draws))
 
 
-def elements_per_pass(leaf: Any) -> int:
+def elements_per_pass(leaf: DrawsArray) -> int:
     """How many numbers of a leaf to work on; more on disk, where each pass reads all of it."""
     return IN_MEMORY if isinstance(leaf, np.ndarray) else ON_DISK
 
@@ -54,7 +54,7 @@ def component_slices(shape: tuple[int, ...], most: int) -> Iterator[tuple[slice,
         yield (piece, *(slice(0, length) for length in shape[1:]))
 
 
-def gather(leaf: Any, rows: np.ndarray) -> np.ndarray:
+def gather(leaf: DrawsArray, rows: np.ndarray) -> np.ndarray:
     """The draws numbered ``rows``, counted chain after chain, in the order given."""
     chain, draw = np.divmod(np.asarray(rows), leaf.shape[1])
     if isinstance(leaf, np.ndarray):
@@ -70,7 +70,7 @@ def gather(leaf: Any, rows: np.ndarray) -> np.ndarray:
     return found
 
 
-def window(leaf: Any, rows: range) -> Any:
+def window(leaf: DrawsArray, rows: range) -> DrawsArray:
     """Some draws of a leaf, evenly spaced: a view of a numpy array, else a :class:`DrawSlice`."""
     if isinstance(leaf, np.ndarray):
         return leaf[:, _as_slice(rows)]
@@ -84,14 +84,14 @@ def _as_slice(rows: range) -> slice:
 class DrawSlice:
     """Evenly spaced draws of a leaf on disk, read when indexed."""
 
-    def __init__(self, leaf: Any, rows: range) -> None:
+    def __init__(self, leaf: DrawsArray, rows: range) -> None:
         """``rows`` are draws of ``leaf``, with a positive step."""
         self._leaf, self._rows = leaf, rows
         self.shape = (leaf.shape[0], len(rows), *leaf.shape[2:])
         self.dtype = leaf.dtype
         self.ndim = leaf.ndim
 
-    def __getitem__(self, index: Any) -> np.ndarray:
+    def __getitem__(self, index: Index) -> np.ndarray:
         """As numpy's, for slices, whole numbers, and an integer array on one axis."""
         index = index if isinstance(index, tuple) else (index,)
         if Ellipsis in [i for i in index if not isinstance(i, np.ndarray)]:
@@ -109,7 +109,7 @@ class DrawSlice:
             draw = np.arange(self._rows.start, self._rows.stop, self._rows.step)[draw]
         return self._leaf[(chain, draw, *rest)]
 
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+    def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> np.ndarray:
         """All of it, in memory."""
         if copy is False:
             raise ValueError("these draws are on disk: an array of them is always a copy")

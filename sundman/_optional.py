@@ -7,11 +7,15 @@ from collections.abc import Iterator
 
 
 @contextlib.contextmanager
-def needs_extra(extra: str) -> Iterator[None]:
-    """Import optional packages inside this block; a missing one is an error naming the extra.
+def needs_extra(extra: str, what: str = "this") -> Iterator[None]:
+    """Turn a failed import in the block into an error that names the extra which installs it::
 
-    >>> with needs_extra("store"):
-    ...     import zarr
+        with needs_extra("store", "a stored run"):
+            import zarr
+
+    Args:
+      extra: The name in ``pip install 'sundman[extra]'``.
+      what: What needs the package, at the beginning of the error.
     """
     try:
         yield
@@ -20,7 +24,6 @@ def needs_extra(extra: str) -> Iterator[None]:
         if package in ("", "sundman"):
             raise
         raise ModuleNotFoundError(
-            f"this needs the package {package}, which is not installed: "
-            f"pip install 'sundman[{extra}]'",
+            f"{what} needs {package}, which is not installed: pip install 'sundman[{extra}]'",
             name=error.name,
         ) from error

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TypeAlias
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.tree_util import PyTreeDef
 
 from sundman._types import PyTree
 
@@ -45,12 +46,31 @@ def rebuilt(skeleton: PyTree, leaves: Sequence[object]) -> PyTree:
     return jax.tree.map(lambda number: leaves[number], skeleton)
 
 
-def structure_of(tree: PyTree) -> tuple[jax.tree_util.PyTreeDef, Shapes]:
+def structure_of(tree: PyTree) -> tuple[PyTreeDef, Shapes]:
     """What a program is made of: everything but the numbers, hashable."""
     leaves, structure = jax.tree.flatten(tree)
     return structure, tuple((np.shape(x), np.dtype(jnp.result_type(x))) for x in leaves)
 
 
-def shapes_of(structure: jax.tree_util.PyTreeDef, shapes: Shapes) -> PyTree:
+def shapes_of(structure: PyTreeDef, shapes: Shapes) -> PyTree:
     """The tree of :func:`structure_of` with shapes in the place of its numbers."""
     return jax.tree.unflatten(structure, [jax.ShapeDtypeStruct(*each) for each in shapes])
+
+
+def named_leaves(tree: PyTree) -> dict[str, np.ndarray]:
+    """The leaves as numpy arrays by name, the parts of a path joined by "."."""
+    names = [name.replace("/", ".") for name in leaf_names(tree)]
+    return dict(zip(names, map(np.asarray, jax.tree.leaves(tree)), strict=True))
+
+
+def with_named_leaves(like: PyTree, leaves: Mapping[str, np.ndarray]) -> PyTree:
+    """A pytree of the structure of ``like`` with the ``leaves`` of these names.
+
+    Raises:
+      KeyError: if the names are not those of ``like``.
+    """
+    names = [name.replace("/", ".") for name in leaf_names(like)]
+    differing = sorted({*names} ^ {*leaves})
+    if differing:
+        raise KeyError(differing[0])
+    return jax.tree.unflatten(jax.tree.structure(like), [leaves[name] for name in names])

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection
-from typing import Any
+from typing import Any, TypeAlias
 
 import jax
 import jax.numpy as jnp
@@ -17,17 +17,20 @@ from jax.core import Tracer
 
 from sundman._types import PyTree
 
+Argument: TypeAlias = Any
+"""What a user gave, before it is known to be right."""
 
-def known(value: Any) -> bool:
+
+def known(value: Argument) -> bool:
     """Whether a value can be looked at, not being traced."""
     return not isinstance(value, Tracer)
 
 
-def _is_several(value: Any) -> bool:
+def _is_several(value: Argument) -> bool:
     return isinstance(value, (np.ndarray, jax.Array, list, tuple)) and np.ndim(value) > 0
 
 
-def _number(name: str, value: Any) -> None:
+def _number(name: str, value: Argument) -> None:
     if _is_several(value):
         raise TypeError(
             f"{name} must be one number, got an array of shape {np.shape(value)}; for a setting of "
@@ -44,11 +47,11 @@ def _number(name: str, value: Any) -> None:
         raise ValueError(f"{name} must be finite, got {name}={value!r}")
 
 
-def _name(function: Any) -> str:
+def _name(function: Argument) -> str:
     return getattr(function, "__qualname__", type(function).__qualname__)
 
 
-def number(**arguments: Any) -> None:
+def number(**arguments: Argument) -> None:
     """Each argument must be a finite number."""
     for name, value in arguments.items():
         if known(value):
@@ -58,13 +61,13 @@ def number(**arguments: Any) -> None:
 def optional(check: Callable[..., None]) -> Callable[..., None]:
     """``check``, but None passes."""
 
-    def check_given(**arguments: Any) -> None:
+    def check_given(**arguments: Argument) -> None:
         check(**{name: value for name, value in arguments.items() if value is not None})
 
     return check_given
 
 
-def choices_are_static(**arguments: Any) -> None:
+def choices_are_static(**arguments: Argument) -> None:
     """A choice cannot be traced: raise a TypeError for one under ``vmap``, ``grad`` or ``jit``."""
     for name, value in arguments.items():
         if not known(value):
@@ -74,7 +77,7 @@ def choices_are_static(**arguments: Any) -> None:
             )
 
 
-def positive(**arguments: Any) -> None:
+def positive(**arguments: Argument) -> None:
     """Each argument must be a finite number greater than zero."""
     for name, value in arguments.items():
         if known(value):
@@ -83,7 +86,7 @@ def positive(**arguments: Any) -> None:
                 raise ValueError(f"{name} must be greater than 0, got {name}={value!r}")
 
 
-def not_negative(**arguments: Any) -> None:
+def not_negative(**arguments: Argument) -> None:
     """Each argument must be a finite number, zero or more."""
     for name, value in arguments.items():
         if known(value):
@@ -92,7 +95,7 @@ def not_negative(**arguments: Any) -> None:
                 raise ValueError(f"{name} must be 0 or more, got {name}={value!r}")
 
 
-def decay(**arguments: Any) -> None:
+def decay(**arguments: Argument) -> None:
     """What is left of an average after a step: each argument in [0, 1)."""
     not_negative(**arguments)
     for name, value in arguments.items():
@@ -100,14 +103,14 @@ def decay(**arguments: Any) -> None:
             raise ValueError(f"{name} must be less than 1, got {name}={value!r}")
 
 
-def function(**arguments: Any) -> None:
+def function(**arguments: Argument) -> None:
     """Each argument must be something that can be called."""
     for name, value in arguments.items():
         if not callable(value):
             raise TypeError(f"{name} must be a function, got {name}={value!r}")
 
 
-def flag(**arguments: Any) -> None:
+def flag(**arguments: Argument) -> None:
     """Each argument must be True or False."""
     for name, value in arguments.items():
         choices_are_static(**{name: value})
@@ -115,7 +118,7 @@ def flag(**arguments: Any) -> None:
             raise TypeError(f"{name} must be True or False, got {name}={value!r}")
 
 
-def bounds(m: Any, M: Any) -> None:
+def bounds(m: Argument, M: Argument) -> None:
     """The bounds of psi: 0 < m <= M."""
     positive(m=m, M=M)
     if known(m) and known(M) and float(m) > float(M):
@@ -125,7 +128,7 @@ def bounds(m: Any, M: Any) -> None:
         )
 
 
-def choice(name: str, value: Any, options: Collection[str]) -> None:
+def choice(name: str, value: Argument, options: Collection[str]) -> None:
     """``value`` must be one of the named options."""
     choices_are_static(**{name: value})
     if not isinstance(value, str) or value not in options:
@@ -133,7 +136,7 @@ def choice(name: str, value: Any, options: Collection[str]) -> None:
         raise ValueError(f"{name} must be one of {listed}; got {name}={value!r}")
 
 
-def count(name: str, value: Any, *, least: int) -> None:
+def count(name: str, value: Argument, *, least: int) -> None:
     """``value`` must be a whole number, ``least`` or more."""
     if isinstance(value, bool) or not hasattr(value, "__index__"):
         raise TypeError(f"{name} must be a whole number, got {name}={value!r}")
@@ -141,7 +144,7 @@ def count(name: str, value: Any, *, least: int) -> None:
         raise ValueError(f"{name} must be {least} or more, got {name}={value!r}")
 
 
-def _is_array(leaf: Any) -> bool:
+def _is_array(leaf: Argument) -> bool:
     return isinstance(leaf, (np.ndarray, np.generic, jax.Array, Tracer, jax.ShapeDtypeStruct))
 
 
@@ -169,7 +172,7 @@ def params(tree: PyTree, what: str = "params") -> None:
             )
 
 
-def _described(value: Any) -> str:
+def _described(value: Argument) -> str:
     if isinstance(value, (str, bytes)):
         return f"the text {value!r}"
     return f"the function {_name(value)}" if callable(value) else f"{value!r}"
@@ -186,7 +189,7 @@ def finite(tree: PyTree, what: str) -> None:
             )
 
 
-def random_key(key: Any) -> None:
+def random_key(key: Argument) -> None:
     """A JAX random key, new style or raw words."""
     fine = isinstance(key, (jax.Array, np.ndarray)) and (
         jnp.issubdtype(key.dtype, jax.dtypes.prng_key) or key.dtype == np.uint32

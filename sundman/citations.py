@@ -6,12 +6,11 @@ import re
 from collections.abc import Sequence
 from functools import cache
 from importlib import resources
-from typing import Any
 
 from sundman import check
 from sundman.recipes import RECIPES
 
-_OTHERS = {
+_OTHER_WORKS = {
     "badodab": "leimkuhler2016adaptive",
     "monge": "hartmann2022monge",
     "control-variate": "baker2019control",
@@ -21,7 +20,7 @@ _OTHERS = {
     "threefry": "salmon2011parallel",
     "sundman": "sundman",
 }
-_ALWAYS = ("salmon2011parallel", "sundman")
+_ALWAYS_CITED = ("salmon2011parallel", "sundman")
 
 
 @cache
@@ -34,10 +33,10 @@ def _bibliography() -> dict[str, str]:
 
 def names() -> tuple[str, ...]:
     """What :func:`cite` knows by name: the samplers, and the other works."""
-    return (*(each.option for each in RECIPES.values()), *_OTHERS)
+    return (*(each.option for each in RECIPES.values()), *_OTHER_WORKS)
 
 
-def entries(sampler: Any = None) -> Sequence[str]:
+def entries(sampler: object = None) -> Sequence[str]:
     """The BibTeX entries of :func:`cite`, one by one."""
     bibliography = _bibliography()
     if sampler is None:
@@ -48,7 +47,7 @@ def entries(sampler: Any = None) -> Sequence[str]:
     )
 
 
-def cite(sampler: Any = None) -> str:
+def cite(sampler: object = None) -> str:
     """The BibTeX of a sampler, of another work by name, or of everything used here.
 
     A sampler brings the papers of its integrator and its clock, of the generator behind its
@@ -63,13 +62,13 @@ def cite(sampler: Any = None) -> str:
     return "\n\n".join(entries(sampler))
 
 
-def _keys(sampler: Any) -> tuple[str, ...]:
+def _keys(sampler: object) -> tuple[str, ...]:
     settings = getattr(sampler, "settings", {})
     references = getattr(sampler, "references", settings.get("references"))
     if references is None:
         name = str(getattr(sampler, "__name__", sampler)).replace("-", "_").lower()
         check.choice("sampler", name.replace("_", "-"), names())
-        if name.replace("_", "-") in _OTHERS:
-            return (_OTHERS[name.replace("_", "-")],)
+        if name.replace("_", "-") in _OTHER_WORKS:
+            return (_OTHER_WORKS[name.replace("_", "-")],)
         references = RECIPES[name].references
-    return (*references, *_ALWAYS)
+    return (*references, *_ALWAYS_CITED)

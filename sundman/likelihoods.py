@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import field
-from typing import Any, ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple, TypeAlias
 
 import jax
 import jax.numpy as jnp
@@ -21,6 +21,7 @@ from sundman import check
 from sundman._types import PyTree
 from sundman.value import Number, Value, in_words, public_name, static
 
+HasShape: TypeAlias = Array | jax.ShapeDtypeStruct
 _LOG_2PI = math.log(2.0 * math.pi)
 
 
@@ -36,7 +37,7 @@ class Likelihood(Value):
 
     name: ClassVar[str] = "likelihood"
 
-    def __init_subclass__(cls, **kwargs: Any) -> None:
+    def __init_subclass__(cls, **kwargs: object) -> None:
         """A likelihood is called as its class is, in snake case."""
         super().__init_subclass__(**kwargs)
         cls.name = public_name(cls)
@@ -46,12 +47,19 @@ class Likelihood(Value):
         """First hyper-parameters, or None if there are none."""
         return None
 
-    def log_hyper(self, hyper: PyTree) -> Any:
-        """Log density of the hyper-parameters."""
+    def log_hyper(self, hyper: PyTree) -> Array | float:
+        """Log density of the hyper-parameters.
+
+        Args:
+          hyper: hyper-parameters like :attr:`hyper`, or None.
+
+        Returns:
+          A scalar.
+        """
         del hyper
         return 0.0
 
-    def log_prob(self, outputs: Any, y: Any, hyper: PyTree) -> Array:
+    def log_prob(self, outputs: PyTree, y: PyTree, hyper: PyTree) -> Array:
         """The log probability of each example.
 
         Args:
@@ -64,13 +72,26 @@ class Likelihood(Value):
         """
         raise NotImplementedError(f"{type(self).__name__} has no log_prob(outputs, y, hyper)")
 
-    def predict(self, outputs: Any, hyper: PyTree) -> Any:
-        """The predictive of each example, averaged over draws; the outputs as they are."""
+    def predict(self, outputs: PyTree, hyper: PyTree) -> PyTree:
+        """The predictive of each example, averaged over draws; the outputs as they are.
+
+        Args:
+          outputs: the model's, one row per example.
+          hyper: hyper-parameters like :attr:`hyper`, or None.
+
+        Returns:
+          A pytree of arrays with one row per example.
+        """
         del hyper
         return outputs
 
-    def check_targets(self, y: np.ndarray, outputs: Any) -> None:
-        """Raise if y cannot be targets of a model with outputs of this shape."""
+    def check_targets(self, y: np.ndarray, outputs: HasShape) -> None:
+        """Raise if y cannot be targets of a model with outputs of this shape.
+
+        Args:
+          y: all targets.
+          outputs: the shapes and types of the model's outputs for one batch.
+        """
         del y, outputs
 
 
@@ -83,7 +104,7 @@ def _per_example(log_prob: Array) -> Array:
     return log_prob.reshape(log_prob.shape[0], -1).sum(axis=1)
 
 
-def _check_shape(y: np.ndarray, outputs: Any) -> None:
+def _check_shape(y: np.ndarray, outputs: HasShape) -> None:
     shape, wanted = tuple(y.shape[1:]), tuple(outputs.shape[1:])
     if shape != wanted and (*shape, 1) != wanted:
         raise ValueError(
@@ -107,7 +128,7 @@ class Categorical(Likelihood):
         del hyper
         return jax.nn.softmax(outputs)
 
-    def check_targets(self, y: np.ndarray, outputs: Any) -> None:
+    def check_targets(self, y: np.ndarray, outputs: HasShape) -> None:
         """Labels are whole numbers below the number of outputs, or one-hot rows of that many."""
         classes = outputs.shape[-1]
         if y.ndim == 2:
@@ -139,7 +160,7 @@ class Bernoulli(Likelihood):
         del hyper
         return jax.nn.sigmoid(outputs)
 
-    def check_targets(self, y: np.ndarray, outputs: Any) -> None:
+    def check_targets(self, y: np.ndarray, outputs: HasShape) -> None:
         """Targets are 0 or 1."""
         _check_shape(y, outputs)
         if not np.isin(y, (0, 1)).all():
@@ -161,7 +182,7 @@ class Poisson(Likelihood):
         del hyper
         return jnp.exp(outputs)
 
-    def check_targets(self, y: np.ndarray, outputs: Any) -> None:
+    def check_targets(self, y: np.ndarray, outputs: HasShape) -> None:
         """Targets are whole numbers, 0 or more."""
         _check_shape(y, outputs)
         if (y < 0).any() or (y != np.floor(y)).any():
@@ -196,7 +217,7 @@ class Gaussian(Likelihood):
             None if self.noise is not None else {"log_noise": jnp.float32(self.log_noise_prior[0])}
         )
 
-    def log_hyper(self, hyper: PyTree) -> Any:
+    def log_hyper(self, hyper: PyTree) -> Array | float:
         """log N(log_noise; mean, sd^2)."""
         if self.noise is not None:
             return 0.0
@@ -217,7 +238,7 @@ class Gaussian(Likelihood):
         """The output and the noise level."""
         return Normal(outputs, jnp.broadcast_to(jnp.exp(self._log_noise(hyper)), outputs.shape))
 
-    def check_targets(self, y: np.ndarray, outputs: Any) -> None:
+    def check_targets(self, y: np.ndarray, outputs: HasShape) -> None:
         """Targets have the shape of the outputs."""
         _check_shape(y, outputs)
 
@@ -237,7 +258,7 @@ class HeteroscedasticGaussian(Likelihood):
         del hyper
         return Normal(outputs[..., 0], jnp.exp(outputs[..., 1]))
 
-    def check_targets(self, y: np.ndarray, outputs: Any) -> None:
+    def check_targets(self, y: np.ndarray, outputs: HasShape) -> None:
         """One target per example, two outputs."""
         if outputs.shape[-1] != 2 or y.size != y.shape[0]:
             raise ValueError(
@@ -249,13 +270,13 @@ class HeteroscedasticGaussian(Likelihood):
 class FromFunction(Likelihood):
     """A function (outputs, y) -> log probability of each example as a likelihood."""
 
-    function: Callable[[Any, Any], Array] = static()
-    name: str = static(init=False)  # type: ignore[misc]
+    function: Callable[[PyTree, PyTree], Array] = static()
+    name: str = static(init=False)  # type: ignore[misc]  # of the function, not of the class
 
     def __post_init__(self) -> None:
         self._set(name=getattr(self.function, "__name__", type(self.function).__name__))
 
-    def log_prob(self, outputs: Any, y: Any, hyper: PyTree) -> Array:
+    def log_prob(self, outputs: PyTree, y: PyTree, hyper: PyTree) -> Array:
         """``function(outputs, y)``."""
         del hyper
         return self.function(outputs, y)
@@ -272,7 +293,7 @@ gaussian = Gaussian
 heteroscedastic_gaussian = HeteroscedasticGaussian
 
 
-def as_likelihood(likelihood: Likelihood | Callable[[Any, Any], Array]) -> Likelihood:
+def as_likelihood(likelihood: Likelihood | Callable[[PyTree, PyTree], Array]) -> Likelihood:
     """A likelihood; a function (outputs, y) -> log probability per example is wrapped."""
     if isinstance(likelihood, Likelihood):
         return likelihood

@@ -36,7 +36,16 @@ def mlp_init(key: Array, sizes: Sequence[int]) -> dict[str, dict[str, Array]]:
 def mlp_apply(
     params: PyTree, x: Array, activation: Callable[[Array], Array] = jax.nn.relu
 ) -> Array:
-    """The network's outputs: dense layers with an activation between them."""
+    """The network's outputs: dense layers with an activation between them.
+
+    Args:
+      params: as :func:`mlp_init` makes them.
+      x: inputs, one row per example.
+      activation: what comes between the layers.
+
+    Returns:
+      Outputs, one row per example.
+    """
     layers = [params[f"layer_{i}"] for i in range(len(params))]
     for layer in layers[:-1]:
         x = activation(x @ layer["kernel"] + layer["bias"])

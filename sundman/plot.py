@@ -17,15 +17,20 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-import matplotlib.pyplot as plt
 import numpy as np
-from matplotlib.axes import Axes
-from matplotlib.collections import PathCollection
-from matplotlib.colors import Colormap, ListedColormap, Normalize
+from jax import Array
+from numpy.typing import ArrayLike
 
 from sundman import _chunks, check, metrics
+from sundman._optional import needs_extra
 from sundman.draws import Draws
 from sundman.targets import Target
+
+with needs_extra("report", "sundman.plot"):
+    import matplotlib.pyplot as plt
+    from matplotlib.axes import Axes
+    from matplotlib.collections import PathCollection
+    from matplotlib.colors import Colormap, ListedColormap, Normalize
 
 _STYLE = Path(__file__).with_name("sundman.mplstyle")
 _PIXELS = 600
@@ -46,7 +51,11 @@ def contours(
 ) -> None:
     """The smallest regions that hold the given ``masses`` of the exact density.
 
-    The axes take the target's window; further arguments go to matplotlib's ``contour``.
+    Args:
+      ax: the axes to draw on; they take the target's window.
+      target: one of :mod:`sundman.targets` with two coordinates or more.
+      masses: the probability inside each contour.
+      **drawing: further arguments of matplotlib's ``contour``.
     """
     if target.window is None or target.dim < 2:
         raise ValueError(f"target {target.name!r} has no plane to draw on")
@@ -65,7 +74,7 @@ def contours(
 def _density(target: Target, x: np.ndarray, y: np.ndarray) -> np.ndarray:
     """exp(-U/T)/Z on the grid x by y, the other coordinates of a larger target at their start."""
 
-    def at(u: Any, v: Any) -> Any:
+    def at(u: Array, v: Array) -> Array:
         return target.density(target.start.at[:2].set(jnp.stack([u, v])))
 
     rows = jax.vmap(jax.vmap(at, in_axes=(None, 0)), in_axes=(0, None))
@@ -82,10 +91,19 @@ def points(
     seed: int = 0,
     **drawing: Any,
 ) -> PathCollection:
-    """``count`` draws, picked by weight and coloured by the statistic named ``color``.
+    """Draws as points, picked by weight and coloured by a statistic.
 
-    Takes the first two coordinates of positions that are vectors; further arguments go to
-    matplotlib's ``scatter``. Returns what a colorbar needs.
+    Args:
+      ax: the axes to draw on.
+      draws: whose positions are vectors; their first two coordinates are shown.
+      count: how many draws to pick.
+      color: the statistic of the draws that colours them.
+      norm: the scale of the colours; matplotlib's by default.
+      seed: of the choice of draws.
+      **drawing: further arguments of matplotlib's ``scatter``.
+
+    Returns:
+      What a colorbar needs.
     """
     check.count("count", count, least=1)
     check.choice("color", color, tuple(draws.stats))
@@ -104,9 +122,14 @@ def points(
 
 
 def trace(ax: Axes, draws: Draws, name: str = "dt", *, most: int = 2000, **drawing: Any) -> None:
-    """A statistic along the run, one line a chain, against the step; at most ``most`` points each.
+    """A statistic along the run, one line a chain, against the step.
 
-    Draws of weight 0, those of a lost chain, are left out.
+    Args:
+      ax: the axes to draw on.
+      draws: those of weight 0, of a chain that diverged, are left out.
+      name: the statistic.
+      most: points of a line at most.
+      **drawing: further arguments of matplotlib's ``plot``.
     """
     check.choice("name", name, tuple(draws.stats))
     check.count("most", most, least=2)
@@ -120,7 +143,14 @@ def trace(ax: Axes, draws: Draws, name: str = "dt", *, most: int = 2000, **drawi
 
 
 def stepsizes(ax: Axes, draws: Draws, *, bins: int = 60, **drawing: Any) -> None:
-    """Histogram of dt over the draws, on a logarithmic axis."""
+    """Histogram of dt over the draws, on a logarithmic axis.
+
+    Args:
+      ax: the axes to draw on.
+      draws: those of weight 0 are left out; the others count once each.
+      bins: how many, of equal width in log(dt).
+      **drawing: further arguments of matplotlib's ``hist``.
+    """
     check.count("bins", bins, least=1)
     dt = np.asarray(draws.stats["dt"], np.float64)[draws.weight > 0]
     low, high = dt.min(), max(dt.max(), dt.min() * 1.001)
@@ -129,15 +159,27 @@ def stepsizes(ax: Axes, draws: Draws, *, bins: int = 60, **drawing: Any) -> None
 
 
 def reliability(
-    ax: Axes, probabilities: Any, labels: Any, *, bins: int = 15, label: str | None = None
+    ax: Axes,
+    probabilities: ArrayLike,
+    labels: ArrayLike,
+    *,
+    bins: int = 15,
+    label: str | None = None,
 ) -> None:
     """Accuracy against confidence, bin by bin, with two standard errors; the diagonal is ideal.
 
     The area of a marker is in proportion to the points in its bin.
+
+    Args:
+      ax: the axes to draw on.
+      probabilities: of each class, a row for each point.
+      labels: the class of each point.
+      bins: how many, of equal width in confidence.
+      label: the name of this line in a legend.
     """
-    found = metrics.reliability(probabilities, labels, bins=bins)
-    held = found.fraction > 0
-    confidence, accuracy, fraction = (part[held] for part in found)
+    diagram = metrics.reliability(probabilities, labels, bins=bins)
+    held = diagram.fraction > 0
+    confidence, accuracy, fraction = (part[held] for part in diagram)
     number = fraction * len(np.asarray(labels))
     error = 2.0 * np.sqrt(accuracy * (1.0 - accuracy) / number)
     ax.plot([0, 1], [0, 1], color="0.6", linewidth=0.8, linestyle="--", zorder=0)

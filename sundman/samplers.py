@@ -18,13 +18,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from functools import partial
-from typing import Any, NamedTuple
+from typing import NamedTuple, TypeAlias, cast
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
 from jax import Array
+from jax.typing import ArrayLike
 
 from sundman import check, native
 from sundman._types import PyTree
@@ -32,8 +33,8 @@ from sundman.clocks import Clock, ClockState
 from sundman.integrators import Integrator
 from sundman.integrators.base import apply
 from sundman.noise import Purpose, Stream, fold, key_words
-from sundman.split import dense
-from sundman.value import Number, Value, same
+from sundman.split_gradient import dense
+from sundman.value import Number, Settings, Value, public_name, same
 
 
 class SamplerState(NamedTuple):
@@ -41,7 +42,10 @@ class SamplerState(NamedTuple):
 
     key: Array
     clock: ClockState
-    motion: Any
+    motion: PyTree
+
+
+_Parts: TypeAlias = "tuple[Integrator, Clock, Array | None, Number | None]"
 
 
 class Sampler(optax.GradientTransformationExtraArgs):
@@ -60,22 +64,26 @@ class Sampler(optax.GradientTransformationExtraArgs):
     rows: Number | None
 
     def __new__(
-        cls, integrator: Integrator, clock: Clock, key: Any = None, rows: Number | None = None
+        cls,
+        integrator: Integrator,
+        clock: Clock,
+        key: Array | None = None,
+        rows: Number | None = None,
     ) -> Sampler:
         """Pair ``init`` and ``update`` as optax does, and keep what they are made of."""
         parts = (integrator, clock, key, rows)
-        init: Any = partial(_init, *parts)
-        update: Any = partial(_update, *parts)
+        init = cast(optax.TransformInitFn, partial(_init, *parts))
+        update = cast(optax.TransformUpdateExtraArgsFn, partial(_update, *parts))
         self = super().__new__(cls, init, update)
         names = ("integrator", "clock", "key", "rows")
         self.__dict__.update(zip(names, parts, strict=True))
         return self
 
-    def __setattr__(self, name: str, value: Any) -> None:
+    def __setattr__(self, name: str, value: object) -> None:
         """A sampler is a value: another setting makes another one."""
         raise AttributeError(f"a sampler cannot be changed: make another, replace({name}=...)")
 
-    def replace(self, **settings: Any) -> Sampler:
+    def replace(self, **settings: object) -> Sampler:
         """The same sampler with other settings of its integrator or clock, or another of these.
 
             sundman.sghmc(0.01, gamma=5.0).replace(h=0.02, gamma=2.0)
@@ -86,17 +94,17 @@ class Sampler(optax.GradientTransformationExtraArgs):
         Returns:
           Another sampler.
         """
-        integrator = settings.pop("integrator", self.integrator)
-        clock = settings.pop("clock", self.clock)
+        integrator = cast(Integrator, settings.pop("integrator", self.integrator))
+        clock = cast(Clock, settings.pop("clock", self.clock))
         moving = {k: settings.pop(k) for k in list(settings) if k in integrator.field_names()}
         ticking = {k: settings.pop(k) for k in list(settings) if k in clock.field_names()}
         if settings:
             known = ", ".join((*integrator.field_names(), *clock.field_names()))
             raise TypeError(f"{self!r} has no setting {next(iter(settings))!r}; it has {known}")
-        made = compose(integrator.replace(**moving), clock.replace(**ticking))
-        return Sampler(made.integrator, made.clock, self.key, self.rows)
+        product = compose(integrator.replace(**moving), clock.replace(**ticking))
+        return Sampler(product.integrator, product.clock, self.key, self.rows)
 
-    def __reduce__(self) -> tuple[type, tuple[Any, ...]]:
+    def __reduce__(self) -> tuple[type[Sampler], _Parts]:
         """Pickled as the product it is."""
         return Sampler, (self.integrator, self.clock, self.key, self.rows)
 
@@ -120,7 +128,7 @@ class Sampler(optax.GradientTransformationExtraArgs):
         return text if self.key is None else f"{text}.with_key(...)"
 
     @property
-    def settings(self) -> dict[str, Any]:
+    def settings(self) -> Settings:
         """Every setting of the integrator and of the clock, by name."""
         return {**self.integrator.settings, **self.clock.settings}
 
@@ -213,7 +221,7 @@ class Sampler(optax.GradientTransformationExtraArgs):
         """The parameters and the state after one step: ``update`` applied.
 
         Inside :func:`sundman.native.using` by the native kernels, in one pass; ``grads`` may then
-        come in two parts (:mod:`sundman.split`).
+        come in two parts (:mod:`sundman.split_gradient`).
         """
         grads, value = _at_full_scale(grads, value, self.rows)
         updates, state = _move(self.integrator, self.clock, grads, state, params, value)
@@ -226,11 +234,11 @@ class Sampler(optax.GradientTransformationExtraArgs):
         return state.clock.dt * self.integrator.weigh(state.motion)
 
 
-def _flatten(sampler: Sampler) -> tuple[tuple[Any, ...], None]:
+def _flatten(sampler: Sampler) -> tuple[_Parts, None]:
     return (sampler.integrator, sampler.clock, sampler.key, sampler.rows), None
 
 
-def _flatten_with_keys(sampler: Sampler) -> tuple[tuple[tuple[Any, Any], ...], None]:
+def _flatten_with_keys(sampler: Sampler) -> tuple[tuple[tuple[object, object], ...], None]:
     names = ("integrator", "clock", "key", "rows")
     return tuple(zip(map(jax.tree_util.GetAttrKey, names), _flatten(sampler)[0], strict=True)), None
 
@@ -240,7 +248,7 @@ jax.tree_util.register_pytree_with_keys(
 )
 
 
-def _numbers(value: Any) -> Iterator[Any]:
+def _numbers(value: object) -> Iterator[ArrayLike]:
     """The arrays among the numbers of a value: there are none unless it is stacked."""
     if isinstance(value, (tuple, list)):
         for each in value:
@@ -248,8 +256,8 @@ def _numbers(value: Any) -> Iterator[Any]:
     elif isinstance(value, Value):
         for name in value.single_numbers():
             yield from _numbers(getattr(value, name))
-    elif np.ndim(value) > 0:
-        yield value
+    elif np.ndim(number := cast(ArrayLike, value)) > 0:
+        yield number
 
 
 def _noise_key(key: Array) -> Array:
@@ -300,7 +308,7 @@ def _update(
     *,
     key: Array | None = None,
     value: Array | None = None,
-    **extra: Any,
+    **extra: object,
 ) -> tuple[PyTree, SamplerState]:
     """What to add to the parameters, and the state after the step."""
     del extra, own_key
@@ -340,7 +348,7 @@ def _move(
         state.clock, grads if clock.takes_split_gradients else dense(grads), params
     )
     stream = Stream(state.key, state.clock.step)
-    needed = {}
+    needed: dict[str, Array] = {}
     if integrator.needs_value:
         if value is None:
             raise TypeError(
@@ -355,21 +363,8 @@ def _move(
 
 
 def compose(integrator: Integrator, clock: Clock) -> Sampler:
-    """The sampler that moves by ``integrator`` over the times told by ``clock``."""
-    for name, given, wanted, example in (
-        ("integrator", integrator, Integrator, "integrators.baoab()"),
-        ("clock", clock, Clock, "clocks.constant(1e-3)"),
-    ):
-        if isinstance(given, wanted):
-            continue
-        if isinstance(given, type) or (callable(given) and not isinstance(given, Value)):
-            raise TypeError(f"{name} is not called: write {name}s.{_called(given)}(...), with ()")
-        swapped = isinstance(integrator, Clock) and isinstance(clock, Integrator)
-        raise TypeError(
-            "compose takes the integrator first, then the clock: they are swapped"
-            if swapped
-            else f"{name} must be one of sundman.{name}s, such as {example}; got {given!r}"
-        )
+    """The sampler that moves by ``integrator`` over the times that ``clock`` tells."""
+    _check_factors(integrator, clock)
     if integrator.stages is not None and integrator.stages != clock.stages:
         raise ValueError(
             f"the integrator explores in {integrator.stages}, the clock has "
@@ -379,10 +374,28 @@ def compose(integrator: Integrator, clock: Clock) -> Sampler:
     return Sampler(integrator, clock)
 
 
-def _called(given: Callable[..., Any]) -> str:
-    from sundman.value import public_name
+def _check_factors(integrator: object, clock: object) -> None:
+    """Raise unless they are an integrator and a clock, in this order."""
+    factors: tuple[tuple[str, object, type[Value], str], ...] = (
+        ("integrator", integrator, Integrator, "integrators.baoab()"),
+        ("clock", clock, Clock, "clocks.constant(1e-3)"),
+    )
+    for name, factor, wanted, example in factors:
+        if isinstance(factor, wanted):
+            continue
+        if callable(factor) and not isinstance(factor, Value):
+            called = public_name(factor) if isinstance(factor, type) else _name_of(factor)
+            raise TypeError(f"{name} is not called: write {name}s.{called}(...), with ()")
+        swapped = isinstance(integrator, Clock) and isinstance(clock, Integrator)
+        raise TypeError(
+            "compose takes the integrator first, then the clock: they are swapped"
+            if swapped
+            else f"{name} must be one of sundman.{name}s, such as {example}; got {factor!r}"
+        )
 
-    return public_name(given) if isinstance(given, type) else given.__name__
+
+def _name_of(function: Callable[..., object]) -> str:
+    return function.__name__
 
 
 def check_stacked(sampler: Sampler) -> None:
@@ -394,11 +407,12 @@ def check_stacked(sampler: Sampler) -> None:
             raise type(error)(f"chain {chain} of the stacked sampler: {error}") from None
 
 
-def _check_row(parts: Any, chain: int) -> Any:
+def _check_row(parts: object, chain: int) -> object:
     """Make the values of one chain again, from the innermost on, with their checks."""
     if isinstance(parts, tuple):
         return tuple(_check_row(part, chain) for part in parts)
     if isinstance(parts, Value):
         names = [name for name in parts.single_numbers() if name in parts.field_names()]
         return parts.replace(**{name: _check_row(getattr(parts, name), chain) for name in names})
-    return np.asarray(parts)[chain].tolist() if np.ndim(parts) > 0 else parts
+    numbers = np.asarray(parts)
+    return numbers[chain].tolist() if numbers.ndim > 0 else parts

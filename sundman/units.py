@@ -10,8 +10,6 @@ and a squared gradient of the mean loss is N^2 times smaller than one of U. Noth
 
 from __future__ import annotations
 
-from typing import Any
-
 import jax.numpy as jnp
 from jax.core import Tracer
 
@@ -19,7 +17,7 @@ from sundman import check
 from sundman.value import Number, Value
 
 
-def time_step(rate: Number, size: int, *, kinetic: bool) -> Any:
+def time_step(rate: Number, size: int, *, kinetic: bool) -> Number:
     """The physical time of a learning rate on the mean loss of ``size`` rows."""
     share = rate / size
     if not kinetic:
@@ -27,12 +25,12 @@ def time_step(rate: Number, size: int, *, kinetic: bool) -> Any:
     return jnp.sqrt(share) if isinstance(share, Tracer) else share**0.5
 
 
-def learning_rate(dt: Number, size: int, *, kinetic: bool) -> Any:
+def learning_rate(dt: Number, size: int, *, kinetic: bool) -> Number:
     """The learning rate on the mean loss of ``size`` rows of a physical time."""
     return (dt * dt if kinetic else dt) * size
 
 
-def monitor_scale(omega: Number, size: int, s: float = 2.0) -> Any:
+def monitor_scale(omega: Number, size: int, s: float = 2.0) -> Number:
     """The scale of |grad U|^s that is ``omega`` for the gradient of the mean loss: omega N^s."""
     return omega * float(size) ** s
 
@@ -60,6 +58,6 @@ class LearningRate(Value):
         """How to make it."""
         return f"sundman.LearningRate({self.rate!r})"
 
-    def time_step(self, size: int, *, kinetic: bool) -> Any:
+    def time_step(self, size: int, *, kinetic: bool) -> Number:
         """The physical time dt."""
         return time_step(self.rate, size, kinetic=kinetic)

@@ -1,33 +1,65 @@
-"""Every public function has its place in docs/api."""
+"""Everything public has its place in docs/api, and every room in docs/architecture.md."""
 
 import importlib
+import inspect
 import pkgutil
 import re
+import tomllib
 from pathlib import Path
 from types import ModuleType
 
 import pytest
 
 import sundman
-from sundman import clocks, gradients, integrators, metric_tensors, priors, targets
-
-TEXT = "\n".join(
-    path.read_text() for path in Path(__file__).parents[1].joinpath("docs", "api").glob("*.md")
+from sundman import (
+    clocks,
+    curvature,
+    data,
+    diagnosis,
+    estimate,
+    gradients,
+    integrators,
+    metric_tensors,
+    metrics,
+    noise,
+    priors,
+    recipes,
+    targets,
+    watch,
 )
-LISTED = set(re.findall(r"\w+", " ".join(re.findall(r"members: \[(.*)\]", TEXT))))
-LISTED |= {name.rpartition(".")[2] for name in re.findall(r"^::: (\S+)", TEXT, re.MULTILINE)}
 
-
+ROOT = Path(__file__).parents[1]
+TEXT = "\n".join(path.read_text() for path in (ROOT / "docs" / "api").glob("*.md"))
 SHOWN = re.findall(r"^::: (\S+)(?:\n    options:\n      members: \[(.*)\])?", TEXT, re.MULTILINE)
 
 
-@pytest.mark.parametrize("path, members", SHOWN, ids=[path for path, _ in SHOWN])
-def test_what_a_page_shows_is_there(path: str, members: str) -> None:
+def members(path: str, names: str) -> list[object]:
+    """What a page shows of a module or a class: all that is public, if it does not say."""
     shown = pkgutil.resolve_name(path)
-    if not isinstance(shown, ModuleType) and members:
-        shown = importlib.import_module(path)  # a function that goes by the name of its module
-    for name in re.findall(r"\w+", members):
-        assert hasattr(shown, name), f"{path} has no {name}"
+    if not isinstance(shown, ModuleType):
+        if not names:
+            return [shown]
+        shown = importlib.import_module(path)
+    listed = re.findall(r"\w+", names) or getattr(shown, "__all__", [*vars(shown)])
+    return [shown, *(getattr(shown, name) for name in listed)]
+
+
+PROTOCOLS = {
+    clocks.Clock: ["init", "tick"],
+    clocks.monitors.Monitor: ["init", "measure"],
+    curvature.Curvature: ["__call__"],
+    gradients.GradientEstimator: ["__call__", "evaluate"],
+    integrators.Integrator: ["init", "move", "weigh"],
+    sundman.likelihoods.Likelihood: ["log_hyper", "log_prob", "predict", "check_targets"],
+    metric_tensors.Metric: ["root_times", "divergence", "root_divergence"],
+    priors.Prior: ["hyper", "log_density", "of_squares"],
+    watch.Watcher: ["start", "block", "event", "close"],
+}
+
+
+@pytest.mark.parametrize("path, names", SHOWN, ids=[path for path, _ in SHOWN])
+def test_what_a_page_shows_is_there(path: str, names: str) -> None:
+    assert all(each is not None for each in members(path, names))
 
 
 @pytest.mark.parametrize(
@@ -36,21 +68,53 @@ def test_what_a_page_shows_is_there(path: str, members: str) -> None:
         sundman,
         clocks,
         clocks.monitors,
+        data,
+        diagnosis,
+        estimate,
         gradients,
         integrators,
         metric_tensors,
+        metrics,
+        noise,
         priors,
+        recipes,
         targets,
+        watch,
     ],
     ids=lambda package: package.__name__,
 )
-def test_every_function_is_on_a_page(package: ModuleType) -> None:
-    whole = set(sundman.recipes.__all__)  # their modules are shown as a whole
-    public = {
-        name: getattr(package, name).__name__  # a class that goes by a name in lower case
-        for name in package.__all__
-        if callable(getattr(package, name)) and name.islower()
+def test_all_that_is_public_is_on_a_page(package: ModuleType) -> None:
+    shown = {id(each) for path, names in SHOWN for each in members(path, names)}
+    public = {name: getattr(package, name) for name in package.__all__}
+    missing = {name for name, each in public.items() if id(each) not in shown}
+    assert {name for name in missing if callable(public[name])} == set()
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS, ids=lambda protocol: protocol.__name__)
+def test_what_a_user_may_implement_explains_each_argument(protocol: type) -> None:
+    for name in PROTOCOLS[protocol]:
+        method = getattr(protocol, name)
+        text = inspect.getdoc(method) or ""
+        for argument in [*inspect.signature(method).parameters][1:]:
+            assert re.search(rf"^\s+\*{{0,2}}{argument}: ", text, re.MULTILINE), (name, argument)
+
+
+def test_architecture_has_files_that_are_there_and_the_layers_that_the_linter_holds() -> None:
+    text = (ROOT / "docs" / "architecture.md").read_text()
+    for path in re.findall(r"`(sundman/\S+\.py)`", text):
+        assert (ROOT / path).exists(), path
+    table: dict[int, set[str]] = {}
+    for layer, line in re.findall(r"^\| (\d+) \| (.*?) \|", text, re.MULTILINE):
+        table.setdefault(int(layer), set()).update(re.findall(r"`(\w+)`", line))
+    rooms = {
+        path.stem
+        for path in (ROOT / "sundman").iterdir()
+        if (path.suffix == ".py" and path.stem != "__init__") or (path / "__init__.py").exists()
     }
-    assert public
-    missing = {name for name, made_by in public.items() if not {name, made_by} & LISTED}
-    assert missing <= whole
+    assert set.union(*table.values()) == rooms
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]
+    layers = settings["contracts"][0]["layers"]
+    assert table == {
+        number: rooms & set(re.findall(r"\w+", layer))
+        for number, layer in enumerate(reversed(layers), start=1)
+    }

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import sundman
-from sundman.inference_data import names
+from sundman._trees import leaf_paths
 
 matplotlib.use("Agg")
 with warnings.catch_warnings():
@@ -77,9 +77,9 @@ def test_diverging_draws(draws):
 
 
 def test_names():
-    assert names(np.zeros(3)) == ["x"]
+    assert leaf_paths(np.zeros(3)) == ["x"]
     position = sundman.Position({"w": np.zeros(1)}, {"prior/w": [np.zeros(1)]})
-    assert names(position) == ["params/w", "hyper/prior/w/0"]
+    assert leaf_paths(position) == ["params/w", "hyper/prior/w/0"]
 
 
 @pytest.mark.parametrize("resample", [None, 200])

@@ -250,7 +250,7 @@ def test_printing(capsys, monkeypatch):
     with pytest.raises(KeyError, match="no row 'speed'"):
         found["speed"]
     monkeypatch.setitem(sys.modules, "rich.table", None)
-    with pytest.raises(ImportError, match="pip install rich"):
+    with pytest.raises(ImportError, match=r"pip install 'sundman\[report\]'"):
         found.show()
     assert quiet(draws).ok
 

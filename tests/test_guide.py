@@ -13,7 +13,6 @@ import jax.numpy as jnp
 import pytest
 
 import sundman
-from sundman import recipes
 from sundman.recipes import overdamped, registry, tables
 
 TESTS = Path(__file__).parent
@@ -36,8 +35,7 @@ def followed() -> Iterator[None]:
         patch.setitem(registry.RECIPES, "tamed_sgld", None)  # undone, whatever comes in its place
         exports = dict(overdamped.__dict__)
         exec(EXPORT, exports)
-        for package in (recipes, sundman):
-            patch.setattr(package, "tamed_sgld", exports["tamed_sgld"], raising=False)
+        patch.setattr(sundman, "tamed_sgld", exports["tamed_sgld"], raising=False)
         patch.setitem(samplers.SAMPLERS, "tamed_sgld", None)
         exec(ROW, {**samplers.__dict__, "tamed_sgld": exports["tamed_sgld"]})
         yield
@@ -81,9 +79,9 @@ def test_the_new_sampler_is_a_value() -> None:
 def test_the_command_line_knows_it(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    from sundman.cli import cache, samplers
+    from sundman.cli import options, samplers
 
-    monkeypatch.setattr(cache, "use", lambda wanted: None)
+    monkeypatch.setattr(options, "use_compilation_cache", lambda wanted: None)
     assert "tamed-sgld" in samplers.names(for_networks=True)
     few = ["--steps", "300", "--burn-in", "100", "--chains", "2", "--output", str(tmp_path / "out")]
     assert command("toy", "star", "--sampler", "tamed-sgld", *few) == 0
@@ -99,9 +97,9 @@ def test_the_command_line_knows_it(
 
 
 def test_networks_take_it() -> None:
-    from sundman.cli import bnn_plan
+    from sundman.cli.bnn.plan import make_plan
 
-    plan = bnn_plan.plan({}, {"name": "digits", "sampler": "tamed-sgld"}, {})
+    plan = make_plan({}, {"name": "digits", "sampler": "tamed-sgld"}, {})
     assert plan.name == "tamed-sgld"
     assert plan.sampler.integrator == sundman.integrators.tamed(1.0)
 

@@ -42,10 +42,10 @@ def test_it_is_found_by_its_name() -> None:
 def test_the_command_line_knows_it(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    from sundman.cli import cache
+    from sundman.cli import options
     from sundman.cli.main import run
 
-    monkeypatch.setattr(cache, "use", lambda wanted: None)
+    monkeypatch.setattr(options, "use_compilation_cache", lambda wanted: None)
     assert run(["bnn", "--help"]) == 0
     assert "spirals" in capsys.readouterr().out
     assert run(["bnn", "sprials"]) == 2

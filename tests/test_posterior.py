@@ -194,7 +194,7 @@ def test_temperature_makes_the_noise(key):
     ],
 )
 def test_temperature_is_given_once(of_posterior, of_sampler, settled):
-    from sundman.runner.start import settle_temperature
+    from sundman.run.inputs import settle_temperature
 
     sampler = sundman.sgld(1e-4, of_sampler)
     found = settle_temperature(regression(temperature=of_posterior), sampler)
@@ -398,8 +398,8 @@ def test_refused_before_anything_is_compiled(case, key, monkeypatch):
         raise AssertionError("got as far as the compiled loop")
 
     for name in ("block", "advance"):
-        monkeypatch.setattr(sundman.runner.loop, name, compiled)
-    monkeypatch.setattr(sundman.runner.start, "start_chains", compiled)
+        monkeypatch.setattr(sundman.run.scan, name, compiled)
+    monkeypatch.setattr(sundman.run.setup, "start_chains", compiled)
     init = jax.tree.map(lambda a: a.astype("f4") if np.ndim(a) == 2 else a, init)
     with pytest.raises(error, match=message):
         sundman.sample(target, SGLD, init=init, key=key, steps=1, **settings)
@@ -542,3 +542,20 @@ def test_an_error_in_the_model_itself_is_its_own():
 
     with pytest.raises(jax.errors.TracerBoolConversionError):
         Posterior(broken, data=(X, COIN)).position(PARAMS)
+
+
+@pytest.mark.parametrize(
+    "name, method",
+    {
+        "gradient": lambda self, position, batch=None: PARAMS,
+        "add_prior": lambda self, position, loss, grads: (loss, loss, grads),
+        "log_likelihood_of_rows": lambda self, position, x, y: jnp.zeros(len(y)),
+        "overrides": lambda self, *methods: None,
+    }.items(),
+)
+def test_a_method_that_would_be_ignored_cannot_be_replaced(name, method):
+    own = type("Own", (Posterior,), {name: method})
+    with pytest.raises(TypeError, match=f"Own replaces {name}, .* replace pointwise, log_likel"):
+        own(linear, data=(X, REAL), likelihood=likelihoods.gaussian(0.3))
+    with pytest.raises(TypeError, match=f"Further replaces {name}"):
+        type("Further", (own,), {})(linear, data=(X, REAL))

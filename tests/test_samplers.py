@@ -221,7 +221,7 @@ def test_recipe_passes_every_setting_to_the_clock(lag):
         s=1.0,
         omega=2.0,
         delta=1e-4,
-        psi="paper",
+        psi="published",
         lag=lag,
         temperature=0.5,
     )
@@ -234,7 +234,7 @@ def test_recipe_passes_every_setting_to_the_clock(lag):
         "s": 1.0,
         "omega": 2.0,
         "delta": 1e-4,
-        "psi": "paper",
+        "psi": "published",
         "lag": lag,
         "temperature": 0.5,
         "integrator": "euler_maruyama",

@@ -8,10 +8,10 @@ import typer
 
 from sundman import __version__
 from sundman.cli.bnn import bnn
+from sundman.cli.cite_reproduce import cite, reproduce
 from sundman.cli.demo import demo
-from sundman.cli.flags import Command, Group
-from sundman.cli.papers import cite, reproduce
-from sundman.cli.runs import diagnose, report, resume
+from sundman.cli.options import Command, Group
+from sundman.cli.stored_runs import diagnose, report, resume
 from sundman.cli.toy import toy
 
 app = typer.Typer(

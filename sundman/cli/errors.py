@@ -40,7 +40,7 @@ def one_line(message: object) -> str:
 
 
 @contextmanager
-def at_the_door() -> Iterator[None]:
+def as_user_error() -> Iterator[None]:
     """Whatever the library refuses inside is the user's to mend: a :class:`UserError`."""
     try:
         yield

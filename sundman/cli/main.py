@@ -9,9 +9,9 @@ import os
 import sys
 import warnings
 from collections.abc import Sequence
-from typing import Any
+from typing import Protocol, runtime_checkable
 
-from sundman.cli.app import app
+from sundman._optional import needs_extra
 from sundman.cli.errors import RunFailed, Stopped, UserError, one_line
 from sundman.store import StoreError
 
@@ -28,34 +28,47 @@ def run(arguments: Sequence[str]) -> int:
     with warnings.catch_warnings():
         warnings.showwarning = _show_warning
         try:
+            with needs_extra("cli", "the command line"):
+                from sundman.cli.app import app
             code = app(list(arguments) or ["--help"], prog_name="sundman", standalone_mode=False)
             return code if isinstance(code, int) else 0
         except KeyboardInterrupt:
-            return _say("stopped; nothing was stored", 130)
+            return _print_error("stopped; nothing was stored", 130)
         except Stopped as stopped:
-            return _say(stopped, 130)
+            return _print_error(stopped, 130)
         except UserError as error:
-            return _say(error, 2)
+            return _print_error(error, 2)
         except BrokenPipeError:  # the reader of a pipe, such as head, has had enough
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             return 0
+        except ModuleNotFoundError as error:
+            return _print_error(error, 1)
         except Exception as error:
             return _unexpected(error)
 
 
+@runtime_checkable
+class _ParserError(Protocol):
+    """An error of the parser of the command line; its class depends on the version of typer."""
+
+    def format_message(self) -> str:
+        """What is wrong."""
+        ...
+
+
 def _unexpected(error: Exception) -> int:
     """A wrong option, by the parser of the command line; or something that should not happen."""
-    if hasattr(error, "format_message"):
-        return _say(_of_parser(error), 2)
+    if isinstance(error, _ParserError):
+        return _print_error(_parser_message(error), 2)
     if os.environ.get(_DEBUG):
         raise error
     if isinstance(error, RunFailed | StoreError):
-        return _say(error, 1)
+        return _print_error(error, 1)
     name = type(error).__name__
-    return _say(f"failed with {name}: {error}; set {_DEBUG}=1 to see where", 1)
+    return _print_error(f"failed with {name}: {error}; set {_DEBUG}=1 to see where", 1)
 
 
-def _of_parser(error: Any) -> str:
+def _parser_message(error: _ParserError) -> str:
     """The parser's message in our form: what is wrong; what to do."""
     message = one_line(error.format_message())
     for mark in (". Did you mean", " Did you mean"):
@@ -70,10 +83,10 @@ def _of_parser(error: Any) -> str:
     return f"{message[0].lower()}{message[1:].rstrip('.')}; see {path} --help"
 
 
-def _say(message: object, code: int) -> int:
+def _print_error(message: object, code: int) -> int:
     print(f"sundman: {one_line(message)}", file=sys.stderr)
     return code
 
 
-def _show_warning(message: Any, *_: Any) -> None:
+def _show_warning(message: Warning | str, *_: object) -> None:
     print(f"sundman: warning: {one_line(message)}", file=sys.stderr)

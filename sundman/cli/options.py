@@ -1,29 +1,39 @@
-"""Options that several commands have."""
+"""Options that several commands have, and the commands' help, which shows what is registered."""
 
 from __future__ import annotations
 
+import os
+import tomllib
+import warnings
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
+import jax
 import typer
+from typer.core import TyperCommand, TyperGroup
+from typer.models import OptionInfo
 
-from sundman.cli import toml
+from sundman import data, priors, targets
+from sundman.cli.errors import UserError
+from sundman.data.files import cache_directory
+from sundman.recipes import tables
 
-SAMPLER, RUN, OUTPUT = "Sampler settings", "The run", "Input and output"
+_SAMPLER, _RUN, _OUTPUT = "Sampler settings", "The run", "Input and output"
 
 
-def _setting(*names: str, text: str) -> Any:
-    return typer.Option(*names, help=text, rich_help_panel=SAMPLER, show_default=False)
+def _setting(*names: str, text: str) -> OptionInfo:
+    return typer.Option(*names, help=text, rich_help_panel=_SAMPLER, show_default=False)
 
 
-def run(*names: str, text: str) -> Any:
+def run(*names: str, text: str) -> OptionInfo:
     """An option of the run."""
-    return typer.Option(*names, help=text, rich_help_panel=RUN, show_default=False)
+    return typer.Option(*names, help=text, rich_help_panel=_RUN, show_default=False)
 
 
-def output(*names: str, text: str, **more: Any) -> Any:
+def output(*names: str, text: str) -> OptionInfo:
     """An option about files."""
-    return typer.Option(*names, help=text, rich_help_panel=OUTPUT, show_default=False, **more)
+    return typer.Option(*names, help=text, rich_help_panel=_OUTPUT, show_default=False)
 
 
 Number = float | None
@@ -38,7 +48,7 @@ Low = Annotated[Number, _setting("--m", text="Smallest psi.")]
 High = Annotated[Number, _setting("--M", text="Largest psi.")]
 Power = Annotated[Number, _setting("--r", text="Exponent of zeta in psi.")]
 Omega = Annotated[Number, _setting("--omega", text="Scale of the squared gradient.")]
-Psi = Annotated[Text, _setting("--psi", text="Form of psi: code, paper or scale_free.")]
+Psi = Annotated[Text, _setting("--psi", text="psi: research_code, published or scale_free.")]
 Lag = Annotated[Text, _setting("--lag", text="Which zeta sets the step: none, full or guarded.")]
 Gamma = Annotated[Number, _setting("--gamma", text="Friction of a sampler with momentum.")]
 Sets = Annotated[
@@ -57,26 +67,62 @@ NoCache = Annotated[
     bool, output("--no-cache", text="Do not keep compiled programs in the user's cache.")
 ]
 
-
-SETTINGS = ("h", "dtau", "alpha", "m", "M", "r", "omega", "psi", "lag", "gamma")
-
-
-def given(**flags: Any) -> dict[str, Any]:
-    """The options that were given."""
-    return {key: value for key, value in flags.items() if value is not None and value != []}
+_SAMPLER_OPTIONS = ("h", "dtau", "alpha", "m", "M", "r", "omega", "psi", "lag", "gamma")
 
 
-def sampler_settings(context: typer.Context) -> dict[str, Any]:
+def without_unset(**options: object) -> dict[str, object]:
+    """The options that were given on the command line."""
+    return {key: value for key, value in options.items() if value is not None and value != []}
+
+
+def sampler_settings(context: typer.Context) -> dict[str, object]:
     """The settings of the sampler that were given, by options of their own or by ``--set``."""
-    named = given(**{name: context.params[name] for name in SETTINGS})
-    return {**named, **toml.assignments(context.params["sets"] or [], "--set")}
+    named = without_unset(**{name: context.params[name] for name in _SAMPLER_OPTIONS})
+    return {**named, **assignments(context.params["sets"] or [], "--set")}
 
 
-def with_names(text: str | None) -> str | None:
+def assignments(texts: Sequence[str], flag: str) -> dict[str, object]:
+    """``["r=0.5", "lag=full"]`` as a mapping; values as in TOML, or plain text."""
+    values: dict[str, object] = {}
+    for text in texts:
+        key, equals, value = text.partition("=")
+        if not equals or not key.strip():
+            raise UserError(f"{flag} {text!r} is not KEY=VALUE; write it as {flag} r=0.5")
+        values[key.strip()] = _toml_or_text(value.strip())
+    return values
+
+
+def _toml_or_text(text: str) -> object:
+    try:
+        return tomllib.loads(f"value = {text}")["value"]
+    except tomllib.TOMLDecodeError:
+        return text
+
+
+def use_compilation_cache(wanted: bool) -> None:
+    """Keep compiled programs from one command to the next, or, with ``--no-cache``, do not.
+
+    They are in ``JAX_COMPILATION_CACHE_DIR`` if that is set, else in $XDG_CACHE_HOME/sundman/jax or
+    ~/.cache/sundman/jax. A cache that cannot be written is done without, and a program in it that
+    was cut off, by another command that was killed or is still writing it, is compiled again.
+    """
+    if not wanted:
+        jax.config.update("jax_enable_compilation_cache", False)
+        return
+    directory = os.environ.get("JAX_COMPILATION_CACHE_DIR") or str(cache_directory() / "jax")
+    try:
+        os.makedirs(directory, exist_ok=True)
+    except OSError:
+        return
+    warnings.filterwarnings("ignore", message="Error .* persistent compilation cache entry")
+    jax.config.update("jax_compilation_cache_dir", directory)
+    jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
+    jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
+    jax.config.update("jax_raise_persistent_cache_errors", False)
+
+
+def _with_registered_names(text: str | None) -> str | None:
     """A help text in which {samplers}, {targets} and the like are the names that are registered."""
-    from sundman import data, priors, targets
-    from sundman.recipes import tables
-
     if text is None or "{" not in text:
         return text
     return text.format(
@@ -86,3 +132,35 @@ def with_names(text: str | None) -> str | None:
         data=", ".join(data.names()),
         priors=", ".join(priors.names()),
     )
+
+
+# The classes of contexts, parameters and formatters depend on the version of typer: Any here.
+def _bare_flags(params: list[Any]) -> list[Any]:
+    """The parameters; a flag has no type to show, though newer parsers would write <bool>."""
+    for param in params:
+        if getattr(param, "is_flag", False):
+            param.metavar = ""
+    return params
+
+
+class Command(TyperCommand):
+    """A command whose help has the names that are registered by now."""
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        """Its parameters."""
+        return _bare_flags(super().get_params(ctx))
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        """Write the help."""
+        documented: list[Any] = [self, *self.params]
+        for each in documented:
+            each.help = _with_registered_names(each.help)
+        super().format_help(ctx, formatter)
+
+
+class Group(TyperGroup):
+    """The command that has all others."""
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        """Its parameters."""
+        return _bare_flags(super().get_params(ctx))

@@ -1,16 +1,21 @@
-"""Samplers by name, with the settings each of them has."""
+"""Samplers by name: the settings each of them has, the sampler they make, and its draws."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from functools import wraps
+from typing import Any, ParamSpec, TypeAlias
 
 import sundman
-from sundman.cli.errors import UserError, at_the_door, nearest, unknown
+from sundman.cli.errors import UserError, as_user_error, nearest, unknown
 from sundman.recipes import RECIPES, Recipe
 
-Settings = dict[str, Any]
-_OF_THE_RUN = ("temperature",)
+SamplerSettings: TypeAlias = dict[str, Any]
+"""Settings of one sampler by name; which they are and their types are the recipe's to say."""
+
+ALPHA_DTAU = 0.01  # by default an adaptive clock remembers 100 steps
+_SETTINGS_OF_THE_RUN = ("temperature",)
+_Arguments = ParamSpec("_Arguments")
 
 
 def names(*, for_networks: bool = False) -> tuple[str, ...]:
@@ -23,7 +28,7 @@ def recipe(name: str) -> Recipe:
     return RECIPES[name.replace("-", "_")]
 
 
-def known(name: str, *, for_networks: bool = False) -> str:
+def known_name(name: object, *, for_networks: bool = False) -> str:
     """The name as it is spelled here, hyphens for underscores; refused if there is none."""
     spelled = str(name).strip().lower().replace("_", "-")
     among = names(for_networks=for_networks)
@@ -37,10 +42,10 @@ def known(name: str, *, for_networks: bool = False) -> str:
     return spelled
 
 
-def several(names: str | Sequence[str]) -> list[str]:
+def names_to_compare(names: str | Sequence[str]) -> list[str]:
     """The samplers to compare: two or more different ones."""
     split = names.split(",") if isinstance(names, str) else names
-    chosen = list(dict.fromkeys(known(name) for name in split if str(name).strip()))
+    chosen = list(dict.fromkeys(known_name(name) for name in split if str(name).strip()))
     if len(chosen) < 2:
         raise UserError(
             "--compare needs two or more different samplers; write --compare sgld,sa-sgld, or "
@@ -51,26 +56,39 @@ def several(names: str | Sequence[str]) -> list[str]:
 
 def settings_of(name: str) -> tuple[str, ...]:
     """The settings a sampler has, the temperature apart, which belongs to the run."""
-    return tuple(key for key in recipe(name).settings if key not in _OF_THE_RUN)
+    return tuple(key for key in recipe(name).settings if key not in _SETTINGS_OF_THE_RUN)
+
+
+def table(key: str, value: object) -> Mapping[str, Any]:
+    """The value of ``key`` in a settings file, which must be a table."""
+    if not isinstance(value, Mapping):
+        raise UserError(f"{key} is a table, got {value!r}; write it as [{key}]")
+    return value
 
 
 def distribute(
-    names: Sequence[str], given: Mapping[str, Any], flags: Mapping[str, Any]
-) -> dict[str, Settings]:
-    """The settings given for each sampler.
+    names: Sequence[str], in_file: Mapping[str, object], in_options: Mapping[str, object]
+) -> dict[str, SamplerSettings]:
+    """The settings that the user gave for each sampler; one that no sampler has is refused.
 
-    ``given`` is the table [settings] of a file: what is said for all samplers, and tables named
-    after one. ``flags`` win. A setting that none of the samplers has is refused.
+    Args:
+      names: the samplers.
+      in_file: the table [settings] of a file: what is said for all samplers, and tables named after
+        one.
+      in_options: the settings on the command line, which win.
+
+    Returns:
+      The settings by the sampler's name.
     """
-    own = {known(key): value for key, value in given.items() if isinstance(value, Mapping)}
-    common = {key: value for key, value in given.items() if not isinstance(value, Mapping)}
-    for key in (*common, *flags):
+    own = {known_name(key): value for key, value in in_file.items() if isinstance(value, Mapping)}
+    common = {key: value for key, value in in_file.items() if not isinstance(value, Mapping)}
+    for key in (*common, *in_options):
         _check_key(key, names)
     settings = {}
     for name in names:
         for key in own.get(name, {}):
             _check_key(key, [name])
-        merged = {**common, **own.get(name, {}), **flags}
+        merged = {**common, **own.get(name, {}), **in_options}
         settings[name] = {key: value for key, value in merged.items() if key in settings_of(name)}
     return settings
 
@@ -78,7 +96,7 @@ def distribute(
 def _check_key(key: str, names: Sequence[str]) -> None:
     if any(key in settings_of(name) for name in names):
         return
-    if key in _OF_THE_RUN:
+    if key in _SETTINGS_OF_THE_RUN:
         raise UserError(f"{key} is a setting of the run, not of the sampler; use --{key}")
     who = names[0] if len(names) == 1 else "none of these samplers"
     has = "has no setting" if len(names) == 1 else "has a setting"
@@ -89,9 +107,37 @@ def _check_key(key: str, names: Sequence[str]) -> None:
     raise UserError(f"{who} {has} {key!r}; {nearest(key, every)}")
 
 
-def build(name: str, settings: Mapping[str, Any], temperature: float) -> sundman.Sampler:
-    """The sampler of that name with these settings."""
+def build(name: str, settings: SamplerSettings, temperature: float) -> sundman.Sampler:
+    """The sampler of that name.
+
+    Args:
+      name: as on the command line.
+      settings: its settings, the step among them.
+      temperature: T of the run.
+
+    Returns:
+      The sampler; settings that it refuses are a :class:`UserError`.
+    """
     chosen = recipe(name)
     rest = {key: value for key, value in settings.items() if key != chosen.step_name}
-    with at_the_door():
+    with as_user_error():
         return chosen.make(settings[chosen.step_name], temperature=temperature, **rest)
+
+
+def _none_if_all_diverged(
+    sample: Callable[_Arguments, sundman.Draws],
+) -> Callable[_Arguments, sundman.Draws | None]:
+    @wraps(sample)
+    def sample_or_none(
+        *arguments: _Arguments.args, **settings: _Arguments.kwargs
+    ) -> sundman.Draws | None:
+        try:
+            return sample(*arguments, **settings)
+        except sundman.AllDivergedError:
+            return None
+
+    return sample_or_none
+
+
+sample_or_none = _none_if_all_diverged(sundman.sample)
+"""``sundman.sample`` for commands: the draws, or None if every chain diverged before the first."""

@@ -5,7 +5,7 @@ from sundman.clocks._fixed import Constant as constant
 from sundman.clocks._fixed import Cyclical as cyclical
 from sundman.clocks._fixed import Polynomial as polynomial
 from sundman.clocks._fixed import Schedule as schedule
-from sundman.clocks._product import Times as times
+from sundman.clocks._fixed import Times as times
 from sundman.clocks._psi import psi
 from sundman.clocks._sundman import Sundman as sundman
 from sundman.clocks._sundman import SundmanSettings, scale_free

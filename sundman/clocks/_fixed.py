@@ -1,27 +1,35 @@
-"""Clocks that do not look at the gradient: constant, scheduled, decreasing, cyclical."""
+"""Clocks that do not look at the gradient: constant, scheduled, decreasing, cyclical.
+
+:class:`Times` multiplies any clock with a schedule, so that adaptive steps also decrease, warm up
+or cycle: dt_n = schedule(n) dt_n of the clock. The weight of a position stays the dt that leaves
+it, whatever made it so long.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import KW_ONLY
-from typing import Any
 
+import jax
 import jax.numpy as jnp
 from jax import Array
+from jax.typing import ArrayLike
 
 from sundman import check
+from sundman._types import PyTree
 from sundman.clocks.base import (
     Clock,
     ClockState,
-    PyTree,
     Stages,
     Step,
     advance,
     check_schedule,
     step_size,
 )
+from sundman.clocks.base import (
+    Schedule as StepSchedule,
+)
 from sundman.units import LearningRate
-from sundman.value import Number, as_value, static
+from sundman.value import Number, Settings, as_value, static
 
 
 class _Scheduled(Clock):
@@ -33,7 +41,7 @@ class _Scheduled(Clock):
         after = advance(state, self.at(state.step))
         return after.dt, after
 
-    def at(self, step: Array) -> Any:
+    def at(self, step: Array) -> ArrayLike:
         """dt of step number ``step``."""
         raise NotImplementedError
 
@@ -60,13 +68,13 @@ class _FromStep(_Scheduled):
         return self.replace(h=self.h.time_step(size, kinetic=kinetic))
 
     @property
-    def _h(self) -> Any:
+    def _h(self) -> Number:
         if isinstance(self.h, LearningRate):
-            raise TypeError(_NO_SIZE.format(self.h))
+            raise TypeError(_ROWS_UNKNOWN.format(self.h))
         return self.h
 
 
-_NO_SIZE = (
+_ROWS_UNKNOWN = (
     "the step is {!r}, a learning rate on the mean loss, and the number of rows is not known here: "
     "sundman.sample knows it from a posterior; in a loop of your own use sampler.on_mean_loss(N), "
     "or a step in physical time"
@@ -82,7 +90,7 @@ class Constant(_FromStep):
 
     label = "constant"
 
-    def at(self, step: Array) -> Any:
+    def at(self, step: Array) -> ArrayLike:
         """h."""
         del step
         return self._h
@@ -97,7 +105,7 @@ class Schedule(_Scheduled):
 
     label = "schedule"
 
-    step_size: Callable[[Any], Any]
+    step_size: StepSchedule
 
     def __post_init__(self) -> None:
         if not callable(self.step_size):
@@ -108,7 +116,7 @@ class Schedule(_Scheduled):
         check_schedule("step_size", self.step_size)
         self._set(step_size=as_value(step_size=self.step_size))
 
-    def at(self, step: Array) -> Any:
+    def at(self, step: Array) -> ArrayLike:
         """step_size(n)."""
         return self.step_size(step.astype(jnp.int32))  # signed: optax subtracts from it
 
@@ -140,7 +148,7 @@ class Polynomial(_FromStep):
                 f"power must be at most 1, or the total time stays finite; got power={self.power!r}"
             )
 
-    def at(self, step: Array) -> Any:
+    def at(self, step: Array) -> ArrayLike:
         """h (1 + n / offset)^(-power)."""
         return self._h * (1.0 + step.astype(jnp.float32) / self.offset) ** -self.power
 
@@ -177,7 +185,7 @@ class Cyclical(_FromStep):
         """The cycles, if a part of them explores."""
         return None if self.explore is None else Stages(self.cycle, int(self.explore))
 
-    def at(self, step: Array) -> Any:
+    def at(self, step: Array) -> ArrayLike:
         """h sin^2 of what is left of the cycle: the cosine's, but never rounded to 0."""
         cycle = jnp.uint32(self.cycle)
         left = (cycle - step % cycle).astype(jnp.float32) / self.cycle
@@ -195,3 +203,100 @@ def _steps_of(explore: int | float, cycle: int) -> int:
             f"less than 1; got explore={explore!r}, cycle={cycle}"
         )
     return int(number)
+
+
+class Times(Clock):
+    """A clock with every step multiplied by ``schedule(n)``, any optax schedule.
+
+    zeta goes on as before: the schedule scales the step, not what the clock has seen.
+
+    Args:
+      clock: any clock.
+      schedule: a function of the step number.
+    """
+
+    clock: Clock
+    schedule: StepSchedule
+
+    def __post_init__(self) -> None:
+        _check_clock(self.clock)
+        if not callable(self.schedule):
+            raise TypeError(
+                "schedule must be a function of the step number (an optax schedule), got "
+                f"{self.schedule!r}"
+            )
+        check_schedule("schedule", self.schedule)
+        self._set(schedule=as_value(schedule=self.schedule))
+
+    @property
+    def label(self) -> str:  # type: ignore[override]  # others have it on the class
+        """That of the clock."""
+        return self.clock.label
+
+    @property
+    def adaptive(self) -> bool:  # type: ignore[override]  # others have it on the class
+        """Whether the clock is."""
+        return self.clock.adaptive
+
+    @property
+    def references(self) -> tuple[str, ...]:  # type: ignore[override]  # others have it on the class
+        """Those of the clock."""
+        return self.clock.references
+
+    @property
+    def biased(self) -> bool:
+        """Whether the clock is."""
+        return self.clock.biased
+
+    @property
+    def takes_split_gradients(self) -> bool:
+        """Whether the clock does."""
+        return self.clock.takes_split_gradients
+
+    @property
+    def stages(self) -> Stages | None:
+        """Those of the clock."""
+        return self.clock.stages
+
+    @property
+    def settings(self) -> Settings:
+        """Those of the clock, and the schedule."""
+        name = repr(self.schedule)
+        before = self.clock.settings.get("times")
+        return {**self.clock.settings, "times": name if before is None else f"{before}, {name}"}
+
+    @property
+    def in_learning_rates(self) -> bool:
+        """Whether the clock is."""
+        return self.clock.in_learning_rates
+
+    def in_time(self, size: int, *, kinetic: bool) -> Clock:
+        """The product with the clock in physical time."""
+        return self.replace(clock=self.clock.in_time(size, kinetic=kinetic))
+
+    def prepared(self) -> Clock:
+        """The product with the clock prepared."""
+        return self.replace(clock=self.clock.prepared())
+
+    def init(self, params: PyTree) -> ClockState:
+        """That of the clock."""
+        return self.clock.init(params)
+
+    def tick(self, state: ClockState, grads: PyTree, params: PyTree) -> tuple[PyTree, ClockState]:
+        """schedule(n) times the clock's dt."""
+        dt, after = self.clock.tick(state, grads, params)
+        factor = self.schedule(state.step.astype(jnp.int32))  # signed: optax subtracts from it
+
+        def scaled(step: Array) -> Array:
+            return (step * factor).astype(step.dtype)
+
+        whole = advance(state, scaled(after.dt), after.zeta, after.memory)
+        return (whole.dt if dt is after.dt else jax.tree.map(scaled, dt)), whole
+
+
+def _check_clock(clock: object) -> None:
+    """Raise unless it is a clock."""
+    if not isinstance(clock, Clock):
+        raise TypeError(
+            f"clock must be one of sundman.clocks, such as clocks.constant(1e-3); got {clock!r}"
+        )

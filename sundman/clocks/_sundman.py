@@ -22,31 +22,33 @@ import copy
 import math
 from collections.abc import Callable
 from dataclasses import KW_ONLY
-from typing import Any, NamedTuple, TypedDict, cast
+from typing import Any, NamedTuple, TypeAlias, TypedDict, cast
 
 import jax
 import jax.numpy as jnp
 from jax import Array
+from jax.typing import ArrayLike, DTypeLike
 
 from sundman import check
+from sundman._types import PyTree
 from sundman.clocks._psi import check_psi, power, stretch_of
 from sundman.clocks.base import (
     Clock,
     ClockState,
-    PyTree,
     Step,
     advance,
     start,
     step_size,
     time_dtype,
 )
-from sundman.clocks.monitors.base import Monitor, as_monitor
-from sundman.split import squared_norm
+from sundman.clocks.monitors import Monitor, as_monitor
+from sundman.split_gradient import squared_norm
 from sundman.units import LearningRate, monitor_scale
 from sundman.value import Number, derived, static
 
 LAGS = ("none", "full", "guarded")
-Psi = str | Callable[[Array], Array]
+Psi: TypeAlias = str | Callable[[Array], Array]
+Watched: TypeAlias = Monitor | Callable[[PyTree, PyTree], ArrayLike]
 
 
 class SundmanSettings(TypedDict, total=False):
@@ -65,7 +67,7 @@ class SundmanSettings(TypedDict, total=False):
     kappa: Number
     zeta_0: Number | None
     blockwise: bool
-    monitor: Monitor | Callable[[PyTree, PyTree], Any] | None
+    monitor: Watched | None
 
 
 class Constants(NamedTuple):
@@ -75,12 +77,12 @@ class Constants(NamedTuple):
     shortest = m dtau, span = (M - m) dtau, stretch = k of psi.
     """
 
-    forget: Any
-    gain: Any
-    floor: Any
-    shortest: Any
-    span: Any
-    stretch: Any
+    forget: Number
+    gain: Number
+    floor: Number
+    shortest: Number
+    span: Number
+    stretch: Number | None
 
 
 class Sundman(Clock):
@@ -99,7 +101,8 @@ class Sundman(Clock):
       s: exponent of the gradient norm in the monitor; with ``monitor``, g = q^(s/2).
       omega: scale that divides the monitor; of the mean loss if dtau is a learning rate.
       delta: added to the monitor, so that zeta stays positive.
-      psi: ``"code"``, ``"paper"``, ``"scale_free"``, or a function of zeta with values in [m, M].
+      psi: ``"research_code"``, ``"published"``, ``"scale_free"``, or a function of zeta with values
+        in [m, M].
       lag: ``"none"``, ``"full"`` or ``"guarded"``.
       kappa: how much larger than its average the monitor must be for the guard to act.
       zeta_0: first zeta; by default the stationary value for the first gradient, g_0/alpha.
@@ -121,12 +124,12 @@ class Sundman(Clock):
     s: float = static(default=2.0)
     omega: Number = 1.0
     delta: Number = 1e-8
-    psi: Psi = static(default="code")
+    psi: Psi = static(default="research_code")
     lag: str = static(default="none")
     kappa: Number = 10.0
     zeta_0: Number | None = None
     blockwise: bool = static(default=False)
-    monitor: Any = None
+    monitor: Watched | None = None
     a: Number | None = None
     constants: Constants | None = derived()
 
@@ -171,11 +174,11 @@ class Sundman(Clock):
     def _work_out(self) -> Constants:
         """The constants of the equations."""
         dtau, m, M = (cast(Number, number) for number in (self.dtau, self.m, self.M))
-        memory: Any = self.alpha * dtau if self.alpha is not None else self.a
-        numpy = math if isinstance(memory, float) else jnp
+        memory = self.alpha * dtau if self.alpha is not None else cast(Number, self.a)
+        rho_less_1 = math.expm1(-memory) if isinstance(memory, float) else jnp.expm1(-memory)
         stationary = 1.0 if self.psi == "scale_free" else dtau / memory
         return Constants(
-            forget=-numpy.expm1(-memory),
+            forget=-rho_less_1,
             gain=stationary / self.omega,
             floor=stationary * self.delta,
             shortest=m * dtau,
@@ -188,6 +191,11 @@ class Sundman(Clock):
         clock = copy.copy(self)
         clock._set(constants=self._work_out())
         return clock
+
+    @property
+    def _monitor(self) -> Monitor | None:
+        """The monitor, which ``__post_init__`` made of a function."""
+        return cast(Monitor | None, self.monitor)
 
     @property
     def biased(self) -> bool:
@@ -217,16 +225,16 @@ class Sundman(Clock):
         """zeta_0, or 0 until the first gradient gives it."""
         shape = (len(jax.tree.leaves(params)),) if self.blockwise else ()
         first = jnp.full(shape, 0.0 if self.zeta_0 is None else self.zeta_0, time_dtype(params))
-        return start(params, first, None if self.monitor is None else self.monitor.init(params))
+        return start(params, first, None if self._monitor is None else self._monitor.init(params))
 
     def tick(self, state: ClockState, grads: PyTree, params: PyTree) -> tuple[PyTree, ClockState]:
         """dt = psi(zeta) dtau."""
         dtype = state.time.dtype
         begun = state.time > 0  # not the step: a chain that was put back has seen nothing again
-        if self.monitor is None:
+        if self._monitor is None:
             squares, memory = _squared_norms(grads, dtype, self.blockwise), None
         else:
-            squares, memory = self.monitor.measure(
+            squares, memory = self._monitor.measure(
                 grads, params, state.memory, jnp.where(begun, state.step, jnp.uint32(0))
             )
         largest = jnp.finfo(dtype).max  # an infinite zeta would never be forgotten
@@ -252,17 +260,18 @@ class Sundman(Clock):
     def _step(self, c: Constants, zeta: Array) -> Array:
         """psi(zeta) dtau, between m dtau and M dtau."""
         if isinstance(self.psi, str):
-            return c.shortest + c.span / (1.0 + c.stretch * power(zeta, self.r))
-        dtau: Any = self.dtau
+            stretch, r = cast(Number, c.stretch), cast(float, self.r)
+            return c.shortest + c.span / (1.0 + stretch * power(zeta, r))
+        dtau = cast(Number, self.dtau)
         return jnp.clip(dtau * self.psi(zeta), c.shortest, c.shortest + c.span)
 
 
-def _plain(r: Any) -> Any:
+def _plain(r: Any) -> object:
     """A number of any kind as a float; anything else as it is, to be refused by name."""
     return float(r) if hasattr(r, "__float__") and not isinstance(r, (bool, str)) else r
 
 
-def _squared_norms(grads: PyTree, dtype: Any, blockwise: bool) -> Array:
+def _squared_norms(grads: PyTree, dtype: DTypeLike, blockwise: bool) -> Array:
     squares = [squared_norm(leaf, dtype) for leaf in jax.tree.leaves(grads)]
     return jnp.stack(squares) if blockwise else sum(squares[1:], squares[0])
 

@@ -8,18 +8,21 @@ precision a plain sum stands still after some 1e7 steps.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple, TypeAlias
 
 import jax
 import jax.numpy as jnp
 from jax import Array
+from jax.typing import ArrayLike, DTypeLike
 
 from sundman import check
 from sundman._types import PyTree
 from sundman.units import LearningRate
-from sundman.value import Number, Value, public_name, settings_of
+from sundman.value import Number, Settings, Value, public_name, settings_of
 
-Step = Number | LearningRate
+Step: TypeAlias = Number | LearningRate
+Schedule: TypeAlias = Callable[[Array | int], ArrayLike]
+"""A function of the step number, such as any optax schedule."""
 
 
 class ClockState(NamedTuple):
@@ -33,7 +36,7 @@ class ClockState(NamedTuple):
     lost: Array
     dt: Array
     zeta: Array | None = None
-    memory: Any = None
+    memory: PyTree = None
 
 
 class Stages(NamedTuple):
@@ -58,7 +61,14 @@ class Clock(Value):
     references: ClassVar[tuple[str, ...]] = ()
 
     def init(self, params: PyTree) -> ClockState:
-        """The state before the first step."""
+        """The state before the first step.
+
+        Args:
+          params: the first position.
+
+        Returns:
+          The state, with no time passed.
+        """
         return start(params)
 
     def tick(self, state: ClockState, grads: PyTree, params: PyTree) -> tuple[PyTree, ClockState]:
@@ -82,7 +92,7 @@ class Clock(Value):
 
     @property
     def takes_split_gradients(self) -> bool:
-        """Whether ``tick`` takes gradients in two parts (:mod:`sundman.split`)."""
+        """Whether ``tick`` takes gradients in two parts (:mod:`sundman.split_gradient`)."""
         return False
 
     @property
@@ -91,7 +101,7 @@ class Clock(Value):
         return None
 
     @property
-    def settings(self) -> dict[str, Any]:
+    def settings(self) -> Settings:
         """Every setting by name."""
         return {"clock": public_name(type(self)), **settings_of(self)}
 
@@ -110,14 +120,14 @@ class Clock(Value):
         return self
 
 
-def step_size(**arguments: Any) -> None:
+def step_size(**arguments: object) -> None:
     """A step must be a positive number, or a learning rate."""
     for name, value in arguments.items():
         if not isinstance(value, LearningRate):
             check.positive(**{name: value})
 
 
-def check_schedule(name: str, schedule: Callable[[Any], Any]) -> None:
+def check_schedule(name: str, schedule: Schedule) -> None:
     """A schedule must give steps of 0 or more, and hold no traced number unless it is a value."""
     first = schedule(0)
     if not isinstance(schedule, Value) and not check.known(first):
@@ -129,19 +139,19 @@ def check_schedule(name: str, schedule: Callable[[Any], Any]) -> None:
     check.not_negative(**{f"{name}(0)": first})
 
 
-def time_dtype(params: PyTree) -> Any:
+def time_dtype(params: PyTree) -> DTypeLike:
     """Time is kept in single precision, in double if any parameter is."""
     return jnp.result_type(jnp.float32, *jax.tree.leaves(params))
 
 
-def start(params: PyTree, zeta: Array | None = None, memory: Any = None) -> ClockState:
+def start(params: PyTree, zeta: Array | None = None, memory: PyTree = None) -> ClockState:
     """The clock before its first tick."""
     zero = jnp.zeros((), time_dtype(params))
     return ClockState(jnp.uint32(0), time=zero, lost=zero, dt=zero, zeta=zeta, memory=memory)
 
 
 def advance(
-    state: ClockState, dt: Number, zeta: Array | None = None, memory: Any = None
+    state: ClockState, dt: ArrayLike, zeta: Array | None = None, memory: PyTree = None
 ) -> ClockState:
     """Count one step of length ``dt``; ``lost`` carries what rounding took from ``time``."""
     dt = jnp.asarray(dt, state.time.dtype)

@@ -10,11 +10,12 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax import Array
 from numpy.typing import NDArray
 
 from sundman import check
@@ -28,7 +29,7 @@ class Split(NamedTuple):
     """Inputs ``x`` of shape (point, feature) and targets ``y`` of shape (point,)."""
 
     x: Floats
-    y: NDArray[Any]
+    y: NDArray[np.int32] | Floats
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -145,7 +146,7 @@ def named(name: str, **options: object) -> Dataset:
     return data
 
 
-def _is_nested_list(node: Any) -> bool:
+def _is_nested_list(node: object) -> bool:
     """A list of plain numbers, or of such lists; a list of arrays is a pytree of inputs."""
     if not isinstance(node, (list, tuple)) or not node:
         return False
@@ -153,7 +154,7 @@ def _is_nested_list(node: Any) -> bool:
     return not any(hasattr(leaf, "shape") for leaf in leaves) and not _has_mapping(node)
 
 
-def _has_mapping(node: Any) -> bool:
+def _has_mapping(node: object) -> bool:
     if isinstance(node, (list, tuple)):
         return any(map(_has_mapping, node))
     return isinstance(node, dict)
@@ -170,8 +171,8 @@ def as_arrays(name: str, tree: PyTree) -> PyTree:
       The same with NumPy arrays; JAX arrays stay as they are.
     """
 
-    def convert(leaf: Any) -> Any:
-        if isinstance(leaf, jax.Array):
+    def convert(leaf: PyTree) -> Array | np.ndarray:
+        if isinstance(leaf, Array):
             return leaf
         try:
             array = np.asarray(leaf)

@@ -22,8 +22,8 @@ import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
+from importlib import resources
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -51,7 +51,9 @@ class Source:
 @cache
 def _checksums() -> dict[str, str]:
     """The table that ships with the package, in the format of md5sum."""
-    lines = resource_files("sundman.data").joinpath("checksums.md5").read_text("ascii").splitlines()
+    lines = (
+        resources.files("sundman.data").joinpath("checksums.md5").read_text("ascii").splitlines()
+    )
     return {name: md5 for md5, name in (line.split() for line in lines)}
 
 
@@ -69,17 +71,17 @@ def _in_folder(folder: Path, name: str) -> Path | None:
 
 def _places(source: Source, directory: str | Path | None) -> list[tuple[str, Path]]:
     """The folders to look in, each with how it came to be looked in."""
-    found = []
+    places = []
     if directory is not None:
-        given = Path(directory).expanduser()
-        if not given.is_dir():
+        folder = Path(directory).expanduser()
+        if not folder.is_dir():
             raise FileNotFoundError(f"directory={str(directory)!r} is not a directory")
-        found.append(("directory", given / source.folder))
-        if given.resolve().name == Path(source.folder).name:
-            found.append(("directory", given))
+        places.append(("directory", folder / source.folder))
+        if folder.resolve().name == Path(source.folder).name:
+            places.append(("directory", folder))
     if variable := os.environ.get(_VARIABLE):
-        found.append((_VARIABLE, Path(variable).expanduser() / source.folder))
-    return [*found, ("the cache", cache_directory() / source.folder)]
+        places.append((_VARIABLE, Path(variable).expanduser() / source.folder))
+    return [*places, ("the cache", cache_directory() / source.folder)]
 
 
 def _download(source: Source, name: str, folder: Path) -> list[str]:
@@ -125,7 +127,17 @@ def locate(
     *,
     download: bool = True,
 ) -> dict[str, Path]:
-    """The path of each named file, all in the first place that has them all."""
+    """The path of each named file, all in the first place that has them all.
+
+    Args:
+      source: the data set's folder and mirrors.
+      names: of the files, all of them needed.
+      directory: where to look first; None leaves it to the environment and the cache.
+      download: whether to fetch what is found nowhere.
+
+    Returns:
+      The path of each file by its name.
+    """
     looked = []
     for how, folder in _places(source, directory):
         paths = {name: path for name in names if (path := _in_folder(folder, name))}
@@ -136,17 +148,17 @@ def locate(
     if not os.environ.get(_VARIABLE):
         looked.insert(-1, f"{_VARIABLE}: not set")
 
-    kept = cache_directory() / source.folder
-    absent = [name for name in names if not _in_folder(kept, name)]
+    cached = cache_directory() / source.folder
+    absent = [name for name in names if not _in_folder(cached, name)]
     if not download:
         looked.append("no download: download=False")
     else:
         for name in absent:
-            if answers := _download(source, name, kept):
+            if answers := _download(source, name, cached):
                 looked += answers
                 break
         else:
-            return {name: path for name in names if (path := _in_folder(kept, name))}
+            return {name: path for name in names if (path := _in_folder(cached, name))}
     raise FileNotFoundError(
         f"the data set {source.folder} was not found:\n  "
         + "\n  ".join(looked)
@@ -171,16 +183,22 @@ def unpack(raw: bytes, where: object) -> bytes:
 
 
 def verify(content: bytes, md5: str, where: object) -> None:
-    """The md5 of the unpacked ``content`` must be the one expected."""
-    found = hashlib.md5(content, usedforsecurity=False).hexdigest()
-    if found != md5:
+    """The md5 of the unpacked ``content`` must be the one expected.
+
+    Args:
+      content: the unpacked bytes.
+      md5: what their checksum must be.
+      where: the file or address they came from, for errors.
+    """
+    actual = hashlib.md5(content, usedforsecurity=False).hexdigest()
+    if actual != md5:
         raise ValueError(
-            f"{where}: wrong checksum: expected md5 {md5} of the unpacked content, found {found}; "
+            f"{where}: wrong checksum: expected md5 {md5} of the unpacked content, found {actual}; "
             "delete the file and get it anew"
         )
 
 
-def decode_idx(content: bytes, where: object) -> NDArray[Any]:
+def decode_idx(content: bytes, where: object) -> NDArray[np.generic]:
     """The array in an unpacked IDX file, in the machine's byte order."""
     if len(content) < 4:
         raise ValueError(f"{where}: expected an IDX header of 4 bytes, found {len(content)}")
@@ -199,18 +217,18 @@ def decode_idx(content: bytes, where: object) -> NDArray[Any]:
         )
     shape = tuple(int(size) for size in np.frombuffer(content, ">u4", axes, 4))
     dtype = np.dtype(_TYPES[kind])
-    expected, found = dtype.itemsize * math.prod(shape), len(content) - header
-    if found != expected:
-        what = "truncated" if found < expected else "too long"
+    expected, length = dtype.itemsize * math.prod(shape), len(content) - header
+    if length != expected:
+        what = "truncated" if length < expected else "too long"
         raise ValueError(
             f"{where}: {what}: expected {expected} bytes after the header, for shape {shape} of "
-            f"{dtype.name}, found {found}"
+            f"{dtype.name}, found {length}"
         )
     values = np.frombuffer(content, dtype, offset=header).reshape(shape)
     return values.astype(dtype.newbyteorder("="))
 
 
-def read_idx(path: str | Path, *, md5: str | None = None) -> NDArray[Any]:
+def read_idx(path: str | Path, *, md5: str | None = None) -> NDArray[np.generic]:
     """The array in an IDX file; with ``md5``, only if its unpacked content has that checksum."""
     content = unpack(Path(path).read_bytes(), path)
     values = decode_idx(content, path)

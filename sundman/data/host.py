@@ -9,8 +9,7 @@ from __future__ import annotations
 import itertools
 import queue
 import threading
-from collections.abc import Callable, Iterable, Iterator
-from typing import Any
+from collections.abc import Callable, Generator, Iterable, Iterator
 
 import jax
 import numpy as np
@@ -30,7 +29,9 @@ class HostBatches:
       size: N, the number of examples in the whole data set.
     """
 
-    def __init__(self, batches: Iterable[Any] | Callable[[], Iterator[Any]], *, size: int) -> None:
+    def __init__(
+        self, batches: Iterable[PyTree] | Callable[[], Iterator[PyTree]], *, size: int
+    ) -> None:
         check.count("size", size, least=1)
         if not callable(batches) and not hasattr(batches, "__iter__"):
             raise TypeError(
@@ -39,9 +40,9 @@ class HostBatches:
             )
         self.size = size
         self._batches = batches
-        self._first: tuple[Any, Any] | None = None
+        self._first: tuple[PyTree, PyTree] | None = None
 
-    def epoch(self) -> Iterator[tuple[Any, Any]]:
+    def epoch(self) -> Iterator[tuple[PyTree, PyTree]]:
         """One pass over the data."""
         passes = self._batches() if callable(self._batches) else iter(self._batches)
         for batch in passes:
@@ -49,7 +50,7 @@ class HostBatches:
                 raise TypeError(f"each batch must be a pair (x, y), got {type(batch).__name__}")
             yield as_examples(*batch)
 
-    def peek(self) -> tuple[Any, Any]:
+    def peek(self) -> tuple[PyTree, PyTree]:
         """The first batch, to check shapes and labels."""
         if self._first is None:
             first = next(self.epoch(), None)
@@ -63,7 +64,7 @@ class HostBatches:
             self._first = first
         return self._first
 
-    def endless(self) -> Iterator[tuple[Any, Any, np.ndarray]]:
+    def endless(self) -> Iterator[tuple[PyTree, PyTree, np.ndarray]]:
         """(x, y, mask), epoch after epoch; the mask says which rows of a short batch are real."""
         rows = len(jax.tree.leaves(self.peek()[1])[0])
         while True:
@@ -78,7 +79,7 @@ class HostBatches:
                 )
 
 
-def _filled_up(x: Any, y: Any, rows: int) -> tuple[Any, Any, np.ndarray]:
+def _filled_up(x: PyTree, y: PyTree, rows: int) -> tuple[PyTree, PyTree, np.ndarray]:
     count = len(jax.tree.leaves(y)[0])
     if count > rows:
         raise ValueError(f"a batch has {count} rows, more than the {rows} of the first one")
@@ -88,16 +89,24 @@ def _filled_up(x: Any, y: Any, rows: int) -> tuple[Any, Any, np.ndarray]:
     return x, y, np.arange(rows) < count
 
 
-def stacked(batches: Iterator[Any], lengths: Iterable[int], ahead: int = 2) -> Iterator[PyTree]:
+def stacked(batches: Iterator[PyTree], lengths: Iterable[int], ahead: int = 2) -> Generator[PyTree]:
     """Blocks of consecutive batches, stacked along a new first axis, prepared in a thread.
 
     ``lengths`` are the numbers of batches of the blocks; at most ``ahead`` blocks wait. An error
     in the thread is raised where the block it spoiled is asked for.
+
+    Args:
+      batches: one after the other, endless or long enough.
+      lengths: how many batches each block has.
+      ahead: how many blocks may wait to be taken.
+
+    Returns:
+      The blocks, in order.
     """
-    ready: queue.Queue[Any] = queue.Queue(maxsize=ahead)
+    ready: queue.Queue[PyTree] = queue.Queue(maxsize=ahead)
     stop = threading.Event()
 
-    def put(item: Any) -> None:
+    def put(item: PyTree) -> None:
         while not stop.is_set():
             try:
                 return ready.put(item, timeout=0.1)

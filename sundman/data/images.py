@@ -7,15 +7,14 @@ Xiao, Rasul, Vollgraf (2017), Fashion-MNIST, arXiv:1708.07747.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sundman import check
-from sundman.data import idx
+from sundman._optional import needs_extra
 from sundman.data.base import Dataset, Split, shuffled
-from sundman.data.files import Source, locate
+from sundman.data.files import Source, locate, read_idx
 
 MNIST = Source(
     "mnist",
@@ -43,6 +42,14 @@ def digits(validation: float = 0.0, test: float = 0.2, seed: int = 0) -> Dataset
     """1,797 handwritten digits of 8 x 8 pixels in [0, 1], which ship with scikit-learn.
 
     ``validation`` and ``test`` are the fractions set apart, at random by ``seed``.
+
+    Args:
+      validation: the fraction set apart to tune by.
+      test: the fraction set apart to be judged by.
+      seed: of the split.
+
+    Returns:
+      The data set; ``validation`` is None if nothing is set apart for it.
     """
     check.not_negative(validation=validation)
     check.positive(test=test)
@@ -52,12 +59,8 @@ def digits(validation: float = 0.0, test: float = 0.2, seed: int = 0) -> Dataset
             f"validation and test must leave something to train on, got validation={validation!r} "
             f"and test={test!r}"
         )
-    try:
+    with needs_extra("data", "the digits data set"):
         from sklearn.datasets import load_digits
-    except ImportError:
-        raise ImportError(
-            "the digits come with scikit-learn, which is not installed: pip install 'sundman[data]'"
-        ) from None
     pixels, labels = (np.asarray(part) for part in load_digits(return_X_y=True))
     images = Split((pixels / 16).astype(np.float32), labels.astype(np.int32))
     order = shuffled(len(labels), seed)
@@ -80,13 +83,13 @@ def mnist(directory: str | Path | None = None, *, download: bool = True) -> Data
     """
     paths = locate(MNIST, _TRAIN + _TEST, directory, download=download)
     md5 = {name: MNIST.md5(name) for name in paths}
-    known = _images(*(idx.read(paths[name], md5=md5[name]) for name in _TRAIN))
+    known = _images(*(read_idx(paths[name], md5=md5[name]) for name in _TRAIN))
     order = shuffled(len(known.y), _SPLIT_SEED)
     return Dataset(
         name="mnist",
         train=_take(known, order[_VALIDATION_POINTS:]),
         validation=_take(known, order[:_VALIDATION_POINTS]),
-        test=_images(*(idx.read(paths[name], md5=md5[name]) for name in _TEST)),
+        test=_images(*(read_idx(paths[name], md5=md5[name]) for name in _TEST)),
         classes=10,
     )
 
@@ -98,7 +101,7 @@ def fashion_mnist(directory: str | Path | None = None, *, download: bool = True)
     of these names will do; only a download is held to the published checksum.
     """
     paths = locate(FASHION_MNIST, _TEST, directory, download=download)
-    images, labels = (idx.read(paths[name]) for name in _TEST)
+    images, labels = (read_idx(paths[name]) for name in _TEST)
     if images.shape[1:] != (28, 28) or labels.shape != images.shape[:1]:
         raise ValueError(
             f"{paths[_TEST[0]]}: expected images of 28 x 28 pixels and as many labels, found "
@@ -120,7 +123,7 @@ def fashion_pictures(directory: str | Path | None = None, *, download: bool = Tr
     )
 
 
-def _images(images: NDArray[Any], labels: NDArray[Any]) -> Split:
+def _images(images: NDArray[np.generic], labels: NDArray[np.generic]) -> Split:
     pixels = images.reshape(len(images), -1).astype(np.float32) / np.float32(255)
     return Split(pixels, labels.astype(np.int32))
 

@@ -9,12 +9,12 @@ and batch n of a run can be had without the ones before it.
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import jax
 import jax.numpy as jnp
 from jax import Array, lax
 
+from sundman._types import PyTree
 from sundman.noise import Purpose, Stream, fold, threefry2x32
 
 _ROUNDS = 8
@@ -26,7 +26,16 @@ def _mix(value: Array, key: Array, round_: Array) -> Array:
 
 
 def permute(index: Array, key: Array, size: int) -> Array:
-    """The image of ``index`` (each below ``size``) under the permutation named by ``key``."""
+    """The image of ``index`` (each below ``size``) under the permutation named by ``key``.
+
+    Args:
+      index: whole numbers below ``size``.
+      key: two 32-bit words that name the permutation.
+      size: the number of rows.
+
+    Returns:
+      Where each index goes, below ``size``.
+    """
     rows = math.isqrt(size - 1) + 1
     columns = -(-size // rows)  # rows * columns - size < rows: few places to walk out of
     modulus = (jnp.uint32(rows), jnp.uint32(columns))
@@ -53,7 +62,16 @@ def permute(index: Array, key: Array, size: int) -> Array:
 
 
 def epoch_rows(stream: Stream, size: int, batch_size: int) -> tuple[Array, Array | None]:
-    """Rows of this step's batch, every row once an epoch; and which are real, if some are not."""
+    """Rows of this step's batch, every row once an epoch; and which are real, if some are not.
+
+    Args:
+      stream: the randomness of this step, and its number.
+      size: the number of rows of the data.
+      batch_size: the number of rows of a batch.
+
+    Returns:
+      The rows; and a mask of the real ones if the last batch of an epoch is short, else None.
+    """
     per_epoch = -(-size // batch_size)
     epoch, place = jnp.divmod(stream.step, jnp.uint32(per_epoch))
     index = place * jnp.uint32(batch_size) + jnp.arange(batch_size, dtype=jnp.uint32)
@@ -65,13 +83,22 @@ def epoch_rows(stream: Stream, size: int, batch_size: int) -> tuple[Array, Array
 
 
 def random_rows(stream: Stream, size: int, batch_size: int) -> tuple[Array, None]:
-    """``batch_size`` rows drawn with replacement."""
+    """``batch_size`` rows drawn with replacement.
+
+    Args:
+      stream: the randomness of this step, and its number.
+      size: the number of rows of the data.
+      batch_size: the number of rows of a batch.
+
+    Returns:
+      The rows; and None, because all of them are real.
+    """
     key = fold(stream.key, stream.step, Purpose.ROWS)
     counter = jnp.arange(batch_size, dtype=jnp.uint32)
     word, _ = threefry2x32((key[0], key[1]), (counter, jnp.zeros_like(counter)))
     return word % jnp.uint32(size), None
 
 
-def take_rows(tree: Any, rows: Array) -> Any:
+def take_rows(tree: PyTree, rows: Array) -> PyTree:
     """The given rows of every array of a pytree."""
     return jax.tree.map(lambda leaf: jnp.take(leaf, rows, axis=0, mode="clip"), tree)

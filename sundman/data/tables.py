@@ -39,6 +39,15 @@ def uci(
 
     Features and target are standardised by the mean and standard deviation of the training
     points, which the result keeps; a column that is constant there is only centred.
+
+    Args:
+      name: of the table; "wine" is short for "wine-quality-red".
+      split: which of the standard splits, 0 to 19.
+      directory: where to look for the files first.
+      download: whether to fetch files that are found nowhere.
+
+    Returns:
+      The data set; its ``x_mean`` and the like lead back to the original units.
     """
     name = _ALIASES.get(name, name)
     check.choice("name", name, (*NAMES, *_ALIASES))

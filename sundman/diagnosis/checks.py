@@ -25,7 +25,7 @@ from sundman.diagnosis.temperature import discrepancy_row, temperature_rows
 from sundman.draws import Draws
 from sundman.estimate.moments import moments, weights
 from sundman.gradients import GradientEstimator, Potential
-from sundman.inference_data import names
+from sundman._trees import leaf_paths
 from sundman.posterior import Posterior
 from sundman.targets import Target
 
@@ -274,7 +274,7 @@ def some_components(draws: Draws, most: int) -> tuple[np.ndarray, list[str]]:
         components[:, part] = np.concatenate(columns, axis=2)
     labels = [
         label
-        for name, leaf, index in zip(names(draws.values), leaves, per_leaf, strict=True)
+        for name, leaf, index in zip(leaf_paths(draws.values), leaves, per_leaf, strict=True)
         for label in _labels(name, leaf.shape[2:], index)
     ]
     return components, labels

@@ -9,6 +9,8 @@ from typing import IO, TYPE_CHECKING, Literal, NamedTuple
 
 import numpy as np
 
+from sundman._optional import needs_extra
+
 if TYPE_CHECKING:
     from rich.console import Console
 
@@ -97,16 +99,11 @@ class Diagnosis:
           console: a rich console to print it on, instead of a file.
           width: characters of a line; by default those of the terminal.
         """
-        try:
+        with needs_extra("report", "printing a diagnosis (show=False does not)"):
             from rich import box
             from rich.console import Console
             from rich.table import Table
             from rich.text import Text
-        except ImportError as error:
-            raise ImportError(
-                "the table of a diagnosis is printed by rich: pip install rich, or diagnose with "
-                "show=False and read its rows"
-            ) from error
 
         if console is None:
             console = Console(file=file, width=width)

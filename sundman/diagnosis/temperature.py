@@ -10,7 +10,7 @@ from sundman import estimate
 from sundman.diagnosis.table import Row, Verdict, sparkline
 from sundman.draws import Draws
 from sundman.estimate import Estimate
-from sundman.estimate.stein import with_reference
+from sundman.estimate.convergence import with_reference
 from sundman.estimate.temperature import virial_of
 from sundman.gradients import Potential
 

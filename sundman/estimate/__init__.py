@@ -1,10 +1,8 @@
 """Estimates from weighted draws, each with its Monte Carlo error."""
 
-from sundman.estimate.density import histogram, total_variation
+from sundman.estimate.convergence import kernel_stein_discrepancy, split_rhat
+from sundman.estimate.density import histogram, quantile, total_variation
 from sundman.estimate.moments import Estimate, covariance, ess, evaluate, mean, variance
-from sundman.estimate.quantiles import quantile
-from sundman.estimate.rhat import split_rhat
-from sundman.estimate.stein import kernel_stein_discrepancy
 from sundman.estimate.temperature import (
     configurational_temperature,
     kinetic_temperature,

@@ -10,17 +10,20 @@ and momenta of unit mass have E|p|^2 = d T (kinetic).
 from __future__ import annotations
 
 import itertools
-from typing import Any
+from typing import TYPE_CHECKING
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax import Array
 
 from sundman import check
-from sundman._types import PyTree
-from sundman.draws import Draws
+from sundman._types import DrawsArray, PyTree
 from sundman.estimate.moments import Estimate, evaluate, moments, weights
 from sundman.gradients import Potential
+
+if TYPE_CHECKING:
+    from sundman.draws import Draws
 
 
 def virial_of(draws: Draws, potential: Potential | None) -> np.ndarray:
@@ -30,7 +33,7 @@ def virial_of(draws: Draws, potential: Potential | None) -> np.ndarray:
     weight = weights(draws)
     leaves, structure = jax.tree.flatten(draws.position)
 
-    def dtype(leaf: Any) -> Any:
+    def dtype(leaf: DrawsArray) -> np.dtype:
         return jax.dtypes.canonicalize_dtype(leaf.dtype)
 
     centre = structure.unflatten(
@@ -38,10 +41,10 @@ def virial_of(draws: Draws, potential: Potential | None) -> np.ndarray:
     )
     dimension = sum(int(np.prod(leaf.shape[2:])) for leaf in leaves)
 
-    def virial(position: PyTree) -> Any:
+    def virial(position: PyTree) -> Array:
         gradient = jax.grad(potential)(position)
         parts = jax.tree.map(lambda x, c, g: jnp.sum((x - c) * g), position, centre, gradient)
-        return sum(jax.tree.leaves(parts)) / dimension
+        return jnp.asarray(sum(jax.tree.leaves(parts)) / dimension)
 
     return evaluate(draws, virial)
 
@@ -71,8 +74,8 @@ def configurational_temperature(draws: Draws, potential: Potential | None = None
 
 def kinetic_temperature(draws: Draws) -> Estimate:
     """|p|^2 / d averaged over the draws, from the statistic ``"kinetic_temperature"``."""
-    found = _recorded(draws, "kinetic_temperature", "of a sampler that has momenta")
-    return _average(found, weights(draws))
+    recorded = _recorded(draws, "kinetic_temperature", "of a sampler that has momenta")
+    return _average(recorded, weights(draws))
 
 
 def temperature_by_block(
@@ -81,16 +84,26 @@ def temperature_by_block(
     """The configurational temperature of consecutive blocks of draws: one entry per block.
 
     A block in which every chain has diverged is not a number.
+
+    Args:
+      draws: the weighted draws.
+      blocks: how many of them.
+      potential: U; None takes the recorded statistic ``"virial"``.
+
+    Returns:
+      The temperatures and their standard errors, one for each block.
     """
     check.count("blocks", blocks, least=1)
     if len(draws) < blocks:
         raise ValueError(f"blocks={blocks} is more than the {len(draws)} draws per chain")
     virial, weight = virial_of(draws, potential), weights(draws)
     edges = np.linspace(0, len(draws), blocks + 1).astype(int)
-    found = [
+    averages = [
         _average(virial[:, a:b], weight[:, a:b])
         if weight[:, a:b].any()
         else Estimate(np.nan, np.nan)
         for a, b in itertools.pairwise(edges)
     ]
-    return Estimate(np.array([each.value for each in found]), np.array([e.error for e in found]))
+    return Estimate(
+        np.array([each.value for each in averages]), np.array([e.error for e in averages])
+    )

@@ -7,13 +7,19 @@ once. Any sampler takes any of them, in the place of the posterior:
     sundman.sample(gradients.control_variate(posterior, 100, at=mode), sampler, ...)
 """
 
-from sundman.gradients.base import GradientEstimator, Potential, RemembersGradients
+from sundman.gradients.base import (
+    Exact,
+    GradientEstimator,
+    Noisy,
+    Potential,
+    RemembersGradients,
+    exact,
+    noisy,
+)
 from sundman.gradients.control_variate import ControlVariate, control_variate
 from sundman.gradients.importance import Importance, importance
 from sundman.gradients.minibatch import Minibatch, Streamed, minibatch
-from sundman.gradients.potential import Exact, Noisy, exact, noisy
-from sundman.gradients.saga import Saga, saga
-from sundman.gradients.svrg import Svrg, svrg
+from sundman.gradients.variance_reduced import Saga, Svrg, saga, svrg
 from sundman.posterior import Evaluation
 
 __all__ = [

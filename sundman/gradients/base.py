@@ -3,20 +3,26 @@
 G is at full-data scale, and right on average: E[G] = grad U. The randomness of a step is its
 stream's; what an estimator works on (a posterior, a fixed point, probabilities of rows) are its
 own leaves, so that other data of the same shape do not compile again.
+
+The simplest estimators are of a potential: exact, or with white noise added as a model of
+minibatches,
+
+    G = grad U + sigma xi,    xi ~ N(0, I) fresh at each step
 """
 
 from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
-from typing import Any
 
+import jax
 from jax import Array
 
+from sundman import check
 from sundman._types import PyTree
-from sundman.noise import Stream
-from sundman.posterior import Evaluation
-from sundman.value import Value, in_words, public_name
+from sundman.noise import Purpose, Stream, gaussian, substream
+from sundman.posterior import BatchLike, Evaluation
+from sundman.value import Number, Value, as_value, in_words, public_name
 
 Potential = Callable[[PyTree], Array]
 
@@ -37,7 +43,9 @@ class GradientEstimator(Value):
         """Whether the ``loss`` of :meth:`evaluate` is cheaper than its ``value``."""
         return False
 
-    def __call__(self, stream: Stream, position: PyTree, batch: Any = None) -> tuple[Array, PyTree]:
+    def __call__(
+        self, stream: Stream, position: PyTree, batch: BatchLike | None = None
+    ) -> tuple[Array, PyTree]:
         """U and G at a position.
 
         Args:
@@ -51,7 +59,7 @@ class GradientEstimator(Value):
         raise NotImplementedError(f"{type(self).__name__} has no __call__(stream, position, batch)")
 
     def evaluate(
-        self, stream: Stream, position: PyTree, memory: PyTree = (), batch: Any = None
+        self, stream: Stream, position: PyTree, memory: PyTree = (), batch: BatchLike | None = None
     ) -> tuple[Evaluation, PyTree]:
         """What a run asks for at each step.
 
@@ -70,7 +78,7 @@ class GradientEstimator(Value):
     def __repr__(self) -> str:
         """Its posterior, numbers and choices; arrays are left out."""
         cls, arguments = type(self), []
-        for each in dataclasses.fields(self):  # type: ignore[arg-type]
+        for each in dataclasses.fields(self):
             value = getattr(self, each.name)
             choice = each.metadata.get("static", False)
             if choice or isinstance(value, (Value, bool, int, float)):
@@ -88,7 +96,7 @@ class RemembersGradients(GradientEstimator):
         raise NotImplementedError(f"{type(self).__name__} has no begin(position)")
 
     def recall(
-        self, stream: Stream, position: PyTree, memory: PyTree, batch: Any = None
+        self, stream: Stream, position: PyTree, memory: PyTree, batch: BatchLike | None = None
     ) -> tuple[Array, PyTree, PyTree]:
         """U and G at a position, with what is remembered.
 
@@ -103,13 +111,55 @@ class RemembersGradients(GradientEstimator):
         """
         raise NotImplementedError(f"{type(self).__name__} has no recall(stream, position, memory)")
 
-    def __call__(self, stream: Stream, position: PyTree, batch: Any = None) -> tuple[Array, PyTree]:
+    def __call__(
+        self, stream: Stream, position: PyTree, batch: BatchLike | None = None
+    ) -> tuple[Array, PyTree]:
         """(U, G) as if it began here."""
         return self.recall(stream, position, self.begin(position), batch)[:2]
 
     def evaluate(
-        self, stream: Stream, position: PyTree, memory: PyTree = (), batch: Any = None
+        self, stream: Stream, position: PyTree, memory: PyTree = (), batch: BatchLike | None = None
     ) -> tuple[Evaluation, PyTree]:
         """U and G by :meth:`recall`, and what to remember."""
         value, grads, memory = self.recall(stream, position, memory, batch)
         return Evaluation(value, value, grads), memory
+
+
+class Exact(GradientEstimator):
+    """The exact gradient of a potential, by automatic differentiation."""
+
+    potential: Potential
+
+    def __post_init__(self) -> None:
+        self._set(potential=as_value(potential=self.potential))
+
+    def __call__(
+        self, stream: Stream, position: PyTree, batch: BatchLike | None = None
+    ) -> tuple[Array, PyTree]:
+        """(U, grad U)."""
+        del stream, batch
+        return jax.value_and_grad(self.potential)(position)
+
+
+class Noisy(GradientEstimator):
+    """The exact gradient with white noise of standard deviation ``sigma`` per coordinate."""
+
+    potential: Potential
+    sigma: Number
+
+    def __post_init__(self) -> None:
+        self._set(potential=as_value(potential=self.potential))
+        self._settle(sigma=check.not_negative)
+
+    def __call__(
+        self, stream: Stream, position: PyTree, batch: BatchLike | None = None
+    ) -> tuple[Array, PyTree]:
+        """(U, grad U + sigma xi)."""
+        del batch
+        value, grads = jax.value_and_grad(self.potential)(position)
+        xi = gaussian(substream(stream, Purpose.GRADIENT_NOISE), position)
+        return value, jax.tree.map(lambda g, z: g + self.sigma * z, grads, xi)
+
+
+exact = Exact
+noisy = Noisy

@@ -14,7 +14,7 @@ U is estimated in the same way, U(theta*) + U_B(theta) - U_B(theta*), at no furt
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -25,8 +25,8 @@ from sundman.data.minibatch import take_rows
 from sundman.gradients.base import GradientEstimator
 from sundman.gradients.minibatch import Minibatch, in_memory
 from sundman.noise import Stream
-from sundman.posterior import Batch, Posterior
-from sundman.split import dense
+from sundman.posterior import Batch, BatchLike, Posterior
+from sundman.split_gradient import dense
 from sundman.value import array
 
 _ROWS_PER_PASS = 4096
@@ -110,7 +110,9 @@ class ControlVariate(GradientEstimator):
         """Whose gradient it is."""
         return self.batches.posterior
 
-    def __call__(self, stream: Stream, position: PyTree, batch: Any = None) -> tuple[Array, PyTree]:
+    def __call__(
+        self, stream: Stream, position: PyTree, batch: BatchLike | None = None
+    ) -> tuple[Array, PyTree]:
         """(U, G) estimated on this step's rows."""
         check_anchor(self.anchor.position, position)
         rows = self.batches.batch(stream, batch)

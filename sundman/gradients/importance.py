@@ -15,20 +15,19 @@ are those of the rounded probabilities, so that rounding makes no bias.
 
 from __future__ import annotations
 
-from typing import Any
-
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
+from numpy.typing import ArrayLike
 
 from sundman._types import PyTree
 from sundman.data.minibatch import take_rows
 from sundman.gradients.base import GradientEstimator
 from sundman.gradients.minibatch import in_memory
 from sundman.noise import Purpose, Stream, fold, threefry2x32
-from sundman.posterior import Batch, Posterior
-from sundman.split import dense
+from sundman.posterior import Batch, BatchLike, Posterior
+from sundman.split_gradient import dense
 from sundman.value import array, static
 
 _UNITS = 2.0**32
@@ -56,7 +55,9 @@ class Importance(GradientEstimator):
         word, _ = threefry2x32((key[0], key[1]), (counter, jnp.zeros_like(counter)))
         return jnp.searchsorted(self.ends, word, side="right")
 
-    def __call__(self, stream: Stream, position: PyTree, batch: Any = None) -> tuple[Array, PyTree]:
+    def __call__(
+        self, stream: Stream, position: PyTree, batch: BatchLike | None = None
+    ) -> tuple[Array, PyTree]:
         """(U, G) estimated on this step's rows."""
         del batch
         data = self.posterior.data
@@ -86,7 +87,7 @@ def _row_norms(posterior: Posterior) -> np.ndarray:
     return np.sqrt(total)
 
 
-def _checked(probabilities: Any, size: int) -> np.ndarray:
+def _checked(probabilities: ArrayLike, size: int) -> np.ndarray:
     """As float64, of the right length, positive, finite, with the sum 1."""
     p = np.asarray(probabilities, np.float64)
     if p.shape != (size,):
@@ -104,7 +105,9 @@ def _checked(probabilities: Any, size: int) -> np.ndarray:
     return p / p.sum()
 
 
-def importance(posterior: Posterior, batch_size: int, *, probabilities: Any = None) -> Importance:
+def importance(
+    posterior: Posterior, batch_size: int, *, probabilities: ArrayLike | None = None
+) -> Importance:
     """The gradient on rows drawn with given probabilities, with replacement.
 
     Args:

@@ -5,8 +5,6 @@ G = -(N/|B|) sum_B grad log p(y_i | x_i, theta) - grad log p(theta)
 
 from __future__ import annotations
 
-from typing import Any
-
 from jax import Array
 
 from sundman import check
@@ -14,8 +12,8 @@ from sundman._types import PyTree
 from sundman.data.minibatch import epoch_rows, random_rows, take_rows
 from sundman.gradients.base import GradientEstimator
 from sundman.noise import Stream
-from sundman.posterior import Batch, Evaluation, Posterior
-from sundman.split import dense
+from sundman.posterior import Batch, BatchLike, Evaluation, Posterior
+from sundman.split_gradient import dense
 from sundman.value import static
 
 
@@ -24,7 +22,7 @@ class _OnBatches(GradientEstimator):
 
     posterior: Posterior
 
-    def batch(self, stream: Stream, given: Any = None) -> Batch:
+    def batch(self, stream: Stream, batch: BatchLike | None = None) -> Batch:
         """The rows of this step."""
         raise NotImplementedError
 
@@ -34,12 +32,14 @@ class _OnBatches(GradientEstimator):
         return self.posterior.overrides("potential") is None
 
     def evaluate(
-        self, stream: Stream, position: PyTree, memory: PyTree = (), batch: Any = None
+        self, stream: Stream, position: PyTree, memory: PyTree = (), batch: BatchLike | None = None
     ) -> tuple[Evaluation, PyTree]:
         """U and G on this step's rows."""
         return self.posterior.value_and_grad(position, self.batch(stream, batch)), memory
 
-    def __call__(self, stream: Stream, position: PyTree, batch: Any = None) -> tuple[Array, PyTree]:
+    def __call__(
+        self, stream: Stream, position: PyTree, batch: BatchLike | None = None
+    ) -> tuple[Array, PyTree]:
         """(U, G) on this step's rows."""
         _, value, grads = self.posterior.value_and_grad(position, self.batch(stream, batch))
         return value, dense(grads)
@@ -51,9 +51,9 @@ class Minibatch(_OnBatches):
     batch_size: int | None = static(default=None)
     with_replacement: bool = static(default=False, kw_only=True)
 
-    def batch(self, stream: Stream, given: Any = None) -> Batch:
+    def batch(self, stream: Stream, batch: BatchLike | None = None) -> Batch:
         """The rows of this step, drawn from the posterior's data."""
-        del given
+        del batch
         data = self.posterior.data
         assert isinstance(data, Batch)  # a streamed posterior has Streamed
         if self.batch_size is None:
@@ -67,12 +67,12 @@ class Minibatch(_OnBatches):
 class Streamed(_OnBatches):
     """G on the batches a host iterator gives, one at each step."""
 
-    def batch(self, stream: Stream, given: Any = None) -> Batch:
+    def batch(self, stream: Stream, batch: BatchLike | None = None) -> Batch:
         """The batch that is given."""
         del stream
-        if given is None:
+        if batch is None:
             raise ValueError("this posterior streams its data: give a batch (x, y)")
-        return Batch(*given)
+        return Batch(*batch)
 
 
 def minibatch(

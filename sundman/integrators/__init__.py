@@ -1,17 +1,17 @@
-"""Integrators: one scheme per module, each working with every clock."""
+"""Integrators: one family of schemes per module, each working with every clock."""
 
-from sundman.integrators._adam_sgld import AdamSgld as adam_sgld
-from sundman.integrators._baoab import Baoab as baoab
 from sundman.integrators._contour import Contour as contour
-from sundman.integrators._euler_maruyama import EulerMaruyama as euler_maruyama
-from sundman.integrators._leimkuhler_matthews import LeimkuhlerMatthews as leimkuhler_matthews
-from sundman.integrators._obabo import Obabo as obabo
-from sundman.integrators._psgld import Psgld as psgld
+from sundman.integrators._kinetic import Baoab as baoab
+from sundman.integrators._kinetic import Obabo as obabo
+from sundman.integrators._kinetic import Sghmc as sghmc
+from sundman.integrators._overdamped import EulerMaruyama as euler_maruyama
+from sundman.integrators._overdamped import LeimkuhlerMatthews as leimkuhler_matthews
+from sundman.integrators._preconditioned import AdamSgld as adam_sgld
+from sundman.integrators._preconditioned import Psgld as psgld
 from sundman.integrators._replica_exchange import ReplicaExchange as replica_exchange
-from sundman.integrators._sghmc import Sghmc as sghmc
+from sundman.integrators._riemannian import Sgrhmc as sgrhmc
+from sundman.integrators._riemannian import Sgrld as sgrld
 from sundman.integrators._sgnht import Sgnht as sgnht
-from sundman.integrators._sgrhmc import Sgrhmc as sgrhmc
-from sundman.integrators._sgrld import Sgrld as sgrld
 from sundman.integrators._staged import staged
 from sundman.integrators.base import Integrator
 

@@ -126,7 +126,7 @@ class Contour(Integrator):
         inside = (along >= 0) & (along < self.bins)
         return index, start + part * (end - start), jnp.where(inside, (end - start) / width, 0.0)
 
-    def move(  # type: ignore[override]
+    def move(  # type: ignore[override]  # needs_value asks for U as well
         self,
         stream: Stream,
         grads: PyTree,
@@ -140,7 +140,7 @@ class Contour(Integrator):
         index, log_psi, slope = self._where(state.shares, value)
         multiplier = 1.0 + self.flatness * self.T * slope
 
-        def step(h, grad, eps):
+        def step(h: Array, grad: Array, eps: Array) -> Array:
             return -h * multiplier * grad + jnp.sqrt(2.0 * self.T * h) * eps
 
         updates = jax.tree.map(step, per_leaf(dt, params), grads, gaussian(stream, params))

@@ -55,6 +55,11 @@ def _down(leaf: Array, like: Array) -> Array:
     return leaf.reshape(-1, *[1] * (like.ndim - 1))
 
 
+def _check_sequence(ratios: object) -> None:
+    if not isinstance(ratios, Sequence):
+        raise TypeError(f"ratios must be a sequence such as (1.0, 4.0), got {ratios!r}")
+
+
 def _check_numbers(ratios: Sequence[Number], factors: Sequence[Number]) -> None:
     check.positive(**{f"ratios[{i}]": ratio for i, ratio in enumerate(ratios)})
     check.positive(**{f"step_factors[{i}]": factor for i, factor in enumerate(factors)})
@@ -99,8 +104,7 @@ class ReplicaExchange(Integrator):
     def __post_init__(self) -> None:
         super().__post_init__()
         self._settle(swap_rate=check.positive, energy_variance=check.not_negative)
-        if not isinstance(self.ratios, Sequence):
-            raise TypeError(f"ratios must be a sequence such as (1.0, 4.0), got {self.ratios!r}")
+        _check_sequence(self.ratios)
         ratios = tuple(self.ratios)
         factors = (1.0,) * len(ratios) if self.step_factors is None else tuple(self.step_factors)
         _check_numbers(ratios, factors)
@@ -140,7 +144,7 @@ class ReplicaExchange(Integrator):
     def _ratios(self, like: Array) -> Array:
         return jnp.stack([jnp.asarray(ratio, like.dtype) for ratio in self.ratios])
 
-    def move(  # type: ignore[override]
+    def move(  # type: ignore[override]  # needs_value asks for U as well
         self,
         stream: Stream,
         grads: PyTree,
@@ -160,7 +164,7 @@ class ReplicaExchange(Integrator):
             below = jnp.where(_down(goes_up, leaf), jnp.roll(leaf, 1, 0), leaf)
             return jnp.where(_down(comes_down, leaf), jnp.roll(leaf, -1, 0), below)
 
-        def step(h, grad, theta, eps):
+        def step(h: Array, grad: Array, theta: Array, eps: Array) -> Array:
             assert self.step_factors is not None  # __post_init__ gave them
             own = h * jnp.stack([jnp.asarray(factor, h.dtype) for factor in self.step_factors])
             size = jnp.sqrt(2.0 * self.T * own * self._ratios(h))

@@ -23,6 +23,7 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 from jax import Array
+from jax.typing import DTypeLike
 
 from sundman import check
 from sundman._types import PyTree
@@ -42,7 +43,7 @@ class ThermostatState(NamedTuple):
     xi: PyTree
 
 
-def _mean_square(tree: PyTree, dtype) -> Array:
+def _mean_square(tree: PyTree, dtype: DTypeLike) -> Array:
     leaves = jax.tree.leaves(tree)
     size = sum(leaf.size for leaf in leaves)
     total = sum(jnp.sum(jnp.square(leaf.astype(dtype))) for leaf in leaves)
@@ -118,10 +119,10 @@ class Sgnht(Integrator):
         """The step before's last kick, and B A D O D A of this one."""
         steps = per_leaf(dt, params)
 
-        def kick(h, h_before, grad, momentum):
+        def kick(h: Array, h_before: Array, grad: Array, momentum: Array) -> Array:
             return momentum - 0.5 * (h_before + h) * grad
 
-        def friction(h, xi, momentum, eps):
+        def friction(h: Array, xi: Array, momentum: Array, eps: Array) -> Array:
             variance = 2.0 * self.gamma * self.T * h * _mean_decay(2.0 * xi * h)
             return jnp.exp(-xi * h) * momentum + jnp.sqrt(variance) * eps
 

@@ -16,7 +16,6 @@ A momentum is cold when sampling begins, and warms up within a few 1/gamma.
 from __future__ import annotations
 
 from dataclasses import KW_ONLY
-from typing import Any
 
 import jax.numpy as jnp
 from jax import Array
@@ -26,7 +25,7 @@ from sundman._types import PyTree
 from sundman.clocks.base import Stages
 from sundman.integrators.base import Integrator
 from sundman.noise import Stream
-from sundman.value import static
+from sundman.value import Settings, static
 
 
 class Staged(Integrator):
@@ -49,37 +48,37 @@ class Staged(Integrator):
             )
 
     @property
-    def label(self) -> str:  # type: ignore[override]
+    def label(self) -> str:  # type: ignore[override]  # others have it on the class
         """That of the integrator."""
         return f"{self.moves_by.label} in cycles"
 
     @property
-    def weak_order(self) -> int | None:  # type: ignore[override]
+    def weak_order(self) -> int | None:  # type: ignore[override]  # others have it on the class
         """That of the integrator."""
         return self.moves_by.weak_order
 
     @property
-    def kinetic(self) -> bool:  # type: ignore[override]
+    def kinetic(self) -> bool:  # type: ignore[override]  # others have it on the class
         """Whether the integrator is."""
         return self.moves_by.kinetic
 
     @property
-    def references(self) -> tuple[str, ...]:  # type: ignore[override]
+    def references(self) -> tuple[str, ...]:  # type: ignore[override]  # others have it on the class
         """Those of the integrator."""
         return self.moves_by.references
 
     @property
-    def needs_value(self) -> bool:  # type: ignore[override]
+    def needs_value(self) -> bool:  # type: ignore[override]  # others have it on the class
         """Whether the integrator does."""
         return self.moves_by.needs_value
 
     @property
-    def has_weights(self) -> bool:  # type: ignore[override]
+    def has_weights(self) -> bool:  # type: ignore[override]  # others have it on the class
         """Whether the integrator has."""
         return self.moves_by.has_weights
 
     @property
-    def takes_split_gradients(self) -> bool:  # type: ignore[override]
+    def takes_split_gradients(self) -> bool:  # type: ignore[override]  # others have it on the class
         """Whether the integrator does."""
         return self.moves_by.takes_split_gradients
 
@@ -99,7 +98,7 @@ class Staged(Integrator):
         return Stages(self.cycle, self.explore)
 
     @property
-    def settings(self) -> dict[str, Any]:
+    def settings(self) -> Settings:
         """Those of the integrator, and the cycles."""
         moves_by = self.moves_by.settings
         own = {**super().settings, "moves_by": moves_by["integrator"]}
@@ -110,7 +109,7 @@ class Staged(Integrator):
         integrator = self.moves_by.with_temperature(self.temperature)
         return f"integrators.staged({integrator!r}, cycle={self.cycle}, explore={self.explore})"
 
-    def init(self, params: PyTree) -> Any:
+    def init(self, params: PyTree) -> PyTree:
         """That of the integrator."""
         return self.moves_by.init(params)
 
@@ -118,17 +117,17 @@ class Staged(Integrator):
         self,
         stream: Stream,
         grads: PyTree,
-        state: Any,
+        state: PyTree,
         params: PyTree,
         dt: PyTree,
         **value: Array,
-    ) -> tuple[PyTree, Any]:
+    ) -> tuple[PyTree, PyTree]:
         """The integrator's, at the temperature of this step."""
         exploring = stream.step % jnp.uint32(self.cycle) < jnp.uint32(self.explore)
         now = self.moves_by.with_temperature(jnp.where(exploring, 0.0, self.T))
         return now.move(stream, grads, state, params, dt, **value)
 
-    def weigh(self, state: Any) -> Array:
+    def weigh(self, state: PyTree) -> Array:
         """That of the integrator."""
         return self.moves_by.weigh(state)
 

@@ -7,8 +7,7 @@ its own state.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import ClassVar, NamedTuple, Self
 
 import jax
 import jax.numpy as jnp
@@ -19,8 +18,8 @@ from sundman._types import PyTree
 from sundman.clocks.base import Stages
 from sundman.noise import Noise, Stream, gaussian, named
 from sundman.noise.gaussian import gaussian_leaf
-from sundman.split import dense, grad_and_precision
-from sundman.value import Number, Value, public_name, settings_of, static
+from sundman.split_gradient import dense, grad_and_precision
+from sundman.value import Number, Settings, Value, public_name, settings_of, static
 
 
 class Integrator(Value):
@@ -61,14 +60,21 @@ class Integrator(Value):
         """The temperature, 1 if none is given."""
         return 1.0 if self.temperature is None else self.temperature
 
-    def init(self, params: PyTree) -> Any:
-        """The state before the first step: by default none."""
+    def init(self, params: PyTree) -> PyTree:
+        """The state before the first step: by default none.
+
+        Args:
+          params: the first position.
+
+        Returns:
+          A pytree of arrays, such as a momentum for each parameter.
+        """
         del params
         return ()
 
     def move(
-        self, stream: Stream, grads: PyTree, state: Any, params: PyTree, dt: PyTree
-    ) -> tuple[PyTree, Any]:
+        self, stream: Stream, grads: PyTree, state: PyTree, params: PyTree, dt: PyTree
+    ) -> tuple[PyTree, PyTree]:
         """The change of the position over one step, and the state after it.
 
         Args:
@@ -84,8 +90,15 @@ class Integrator(Value):
         """
         raise NotImplementedError
 
-    def weigh(self, state: Any) -> Array:
-        """The factor of the weight dt of the position that the step to ``state`` left."""
+    def weigh(self, state: PyTree) -> Array:
+        """The factor of the weight dt of the position that a step left, if ``has_weights``.
+
+        Args:
+          state: the integrator's own, after the step.
+
+        Returns:
+          The factor, a scalar.
+        """
         raise NotImplementedError
 
     @property
@@ -108,7 +121,7 @@ class Integrator(Value):
         return None
 
     @property
-    def settings(self) -> dict[str, Any]:
+    def settings(self) -> Settings:
         """Every setting by name."""
         settings = {"integrator": public_name(type(self)), **settings_of(self)}
         return settings if self.temperature is not None else {**settings, "temperature": 1.0}
@@ -186,7 +199,7 @@ def langevin(
     return jax.tree.unflatten(structure, updates)
 
 
-def check_noise(noise: str | Callable[..., Any]) -> None:
+def check_noise(noise: str | Noise) -> None:
     """``noise`` must be the name of one, or a function."""
     check.choices_are_static(noise=noise)
     named(noise)

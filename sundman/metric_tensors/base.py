@@ -21,7 +21,7 @@ Both divergences are then by automatic differentiation, with one product for eac
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -47,13 +47,21 @@ class Metric(Value):
     name: ClassVar[str] = "metric"
     is_diagonal: ClassVar[bool] = False
 
-    def __init_subclass__(cls, **kwargs: Any) -> None:
+    def __init_subclass__(cls, **kwargs: object) -> None:
         """Call a metric without a name of its own by its class."""
         cls.name = public_name(cls)
         super().__init_subclass__(**kwargs)
 
     def root_times(self, position: PyTree, v: PyTree) -> PyTree:
-        """S v, at a position."""
+        """S v, at a position.
+
+        Args:
+          position: theta.
+          v: a tree like the position.
+
+        Returns:
+          S(theta) v, a tree like the position.
+        """
         raise NotImplementedError
 
     def transpose_times(self, position: PyTree, v: PyTree) -> PyTree:
@@ -65,12 +73,28 @@ class Metric(Value):
         return self.root_times(position, self.transpose_times(position, v))
 
     def divergence(self, stream: Stream, position: PyTree) -> PyTree:
-        """sum_j d_j (G^{-1})_ij, or an unbiased estimate of it from the numbers of ``stream``."""
+        """sum_j d_j (G^{-1})_ij, or an unbiased estimate of it.
+
+        Args:
+          stream: the random numbers of this step, for an estimate.
+          position: theta.
+
+        Returns:
+          A tree like the position.
+        """
         del stream
         return _divergence(self.inverse_times, position)
 
     def root_divergence(self, stream: Stream, position: PyTree) -> PyTree:
-        """sum_j d_j S_ji, or an unbiased estimate of it from the numbers of ``stream``."""
+        """sum_j d_j S_ji, or an unbiased estimate of it.
+
+        Args:
+          stream: the random numbers of this step, for an estimate.
+          position: theta.
+
+        Returns:
+          A tree like the position.
+        """
         del stream
         return _divergence(self.transpose_times, position)
 
@@ -91,7 +115,7 @@ def _divergence(times: Callable[[PyTree, PyTree], PyTree], position: PyTree) -> 
     return unravel(jnp.sum(jax.vmap(change)(jnp.eye(flat.size, dtype=flat.dtype)), axis=0))
 
 
-def must_be_metric(metric: Any) -> None:
+def must_be_metric(metric: object) -> None:
     """Raise a TypeError unless ``metric`` is one."""
     if isinstance(metric, type) and issubclass(metric, Metric):
         raise TypeError(

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import field
-from typing import Any, cast
+from typing import Protocol
 
 import jax
 import jax.numpy as jnp
@@ -17,9 +17,31 @@ from jax import Array
 
 from sundman import check
 from sundman._types import PyTree
-from sundman.metric_tensors.diagonal import DiagonalMetric
-from sundman.posterior import Batch, Posterior
+from sundman.metric_tensors.matrices import DiagonalMetric
 from sundman.value import Number, array, as_value, static
+
+
+class PosteriorWithRows(Protocol):
+    """What is needed of a :class:`sundman.Posterior`."""
+
+    @property
+    def data(self) -> PyTree:
+        """The rows, with fields x and y."""
+        ...
+
+    @property
+    def host(self) -> object | None:
+        """The batches that are streamed, or None if the data are in memory."""
+        ...
+
+    @property
+    def size(self) -> int:
+        """N, the number of rows."""
+        ...
+
+    def log_likelihood_of_rows(self, position: PyTree, x: PyTree, y: PyTree) -> Array:
+        """log p of each row."""
+        ...
 
 
 class Fisher(DiagonalMetric):
@@ -34,7 +56,7 @@ class Fisher(DiagonalMetric):
       probes: as for :func:`diagonal`.
     """
 
-    log_likelihood: Callable[[PyTree, Any], Array]
+    log_likelihood: Callable[[PyTree, PyTree], Array]
     rows: PyTree = array()
     prior_precision: Number = field(kw_only=True)
     scale: Number = field(default=1.0, kw_only=True)
@@ -65,7 +87,7 @@ class PosteriorFisher(DiagonalMetric):
       probes: as for :func:`diagonal`.
     """
 
-    posterior: Posterior
+    posterior: PosteriorWithRows
     prior_precision: Number = field(kw_only=True)
     rows: int | None = static(default=None, kw_only=True)
 
@@ -82,10 +104,9 @@ class PosteriorFisher(DiagonalMetric):
         """The sum of squared gradients, scaled to all rows, and the precision."""
         posterior = self.posterior
         used = posterior.size if self.rows is None else self.rows
-        data = cast(Batch, posterior.data)  # not streamed, as was checked
-        rows = jax.tree.map(lambda leaf: leaf[:used], (data.x, data.y))
+        rows = jax.tree.map(lambda leaf: leaf[:used], (posterior.data.x, posterior.data.y))
 
-        def log_likelihood(position: PyTree, row: Any) -> Array:
+        def log_likelihood(position: PyTree, row: PyTree) -> Array:
             x, y = jax.tree.map(lambda leaf: leaf[None], row)
             return posterior.log_likelihood_of_rows(position, x, y)[0]
 
@@ -94,7 +115,7 @@ class PosteriorFisher(DiagonalMetric):
 
 
 def _information(
-    log_likelihood: Callable[[PyTree, Any], Array],
+    log_likelihood: Callable[[PyTree, PyTree], Array],
     position: PyTree,
     rows: PyTree,
     scale: Number,

@@ -4,8 +4,16 @@ Probabilities have the axes (point, class), labels are class numbers or one-hot 
 from an ensemble has the draw as its first axis and takes the weights of the draws.
 """
 
-from sundman.metrics.calibration import Reliability, ece, reliability
-from sundman.metrics.classification import accuracy, auroc, brier, entropy, nll
+from sundman.metrics.classification import (
+    Reliability,
+    accuracy,
+    auroc,
+    brier,
+    ece,
+    entropy,
+    nll,
+    reliability,
+)
 from sundman.metrics.ensemble import log_probability_curve, mutual_information
 from sundman.metrics.regression import (
     coverage,

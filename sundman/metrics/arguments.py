@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
@@ -15,12 +13,12 @@ _TOLERANCE = 1e-4  # far above the rounding of a single-precision softmax, far b
 
 def numbers(name: str, values: ArrayLike) -> Floats:
     """Real numbers, none of them NaN, in double precision."""
-    given = np.asarray(values)
-    real = np.issubdtype(given.dtype, np.number) and not np.iscomplexobj(given)
+    array = np.asarray(values)
+    real = np.issubdtype(array.dtype, np.number) and not np.iscomplexobj(array)
     # bfloat16 and its like are no NumPy numbers, but convert to them.
-    if not real and given.dtype.kind != "V":
-        raise TypeError(f"{name} must be real numbers, got dtype {given.dtype}")
-    result = given.astype(np.float64)
+    if not real and array.dtype.kind != "V":
+        raise TypeError(f"{name} must be real numbers, got dtype {array.dtype}")
+    result = array.astype(np.float64)
     if bad := int(np.isnan(result).sum()):
         raise ValueError(f"{name} has {bad} NaN among its {result.size} values")
     return result
@@ -53,29 +51,29 @@ def probabilities(values: ArrayLike, name: str = "probabilities") -> Floats:
 def labels(values: ArrayLike, shape: tuple[int, ...]) -> Labels:
     """Class numbers (point,), from class numbers or one-hot rows, for predictions of ``shape``."""
     points, classes = shape
-    given: NDArray[Any] = np.asarray(values)
-    if given.ndim == 2:
-        if given.shape != shape:
+    array = np.asarray(values)
+    if array.ndim == 2:
+        if array.shape != shape:
             raise ValueError(
                 f"one-hot labels must have the shape {shape} of the probabilities, "
-                f"got {given.shape}"
+                f"got {array.shape}"
             )
-        if not (((given == 0) | (given == 1)).all() and (given.sum(axis=1) == 1).all()):
+        if not (((array == 0) | (array == 1)).all() and (array.sum(axis=1) == 1).all()):
             raise ValueError("one-hot labels must have a single 1 and otherwise 0 in each row")
-        return given.argmax(axis=1)
-    if given.shape != (points,):
+        return array.argmax(axis=1)
+    if array.shape != (points,):
         raise ValueError(
             f"labels must have shape ({points},), or {shape} if one-hot, to go with "
-            f"probabilities of shape {shape}; got {given.shape}"
+            f"probabilities of shape {shape}; got {array.shape}"
         )
-    if not np.issubdtype(given.dtype, np.integer):
-        raise TypeError(f"labels must be whole numbers, got dtype {given.dtype}")
-    if given.min() < 0 or given.max() >= classes:
+    if not np.issubdtype(array.dtype, np.integer):
+        raise TypeError(f"labels must be whole numbers, got dtype {array.dtype}")
+    if array.min() < 0 or array.max() >= classes:
         raise ValueError(
             f"labels must be from 0 to {classes - 1}, for {classes} classes; got labels from "
-            f"{given.min()} to {given.max()}"
+            f"{array.min()} to {array.max()}"
         )
-    return given.astype(np.intp)
+    return array.astype(np.intp)
 
 
 def weights(weight: ArrayLike | None, draws: int) -> Floats:

@@ -24,7 +24,16 @@ def rmse(mean: ArrayLike, y: ArrayLike) -> float:
 
 
 def coverage(lower: ArrayLike, upper: ArrayLike, y: ArrayLike) -> float:
-    """Fraction of the points with lower_i <= y_i <= upper_i."""
+    """Fraction of the points with lower_i <= y_i <= upper_i.
+
+    Args:
+      lower: the lower end of each interval.
+      upper: the upper end of each interval.
+      y: what was observed.
+
+    Returns:
+      The fraction, from 0 to 1.
+    """
     low, high = arguments.numbers("lower", lower), arguments.numbers("upper", upper)
     truth = arguments.finite("y", y)
     arguments.same_shape(lower=low, upper=high, y=truth)
@@ -40,6 +49,15 @@ def normal_mixture_nll(
 
     ``mean`` has the axes (draw, point); ``sd`` too, or a shape that broadcasts to them. ``weight``
     (draw,) is of any sum; None stands for equal weights.
+
+    Args:
+      mean: of each draw's normal at each point.
+      sd: its standard deviation.
+      weight: of the draws.
+      y: what was observed at each point.
+
+    Returns:
+      The mean over the points, in nats.
     """
     centre, spread, w = _components(mean, sd, weight)
     truth = arguments.finite("y", y)
@@ -60,13 +78,22 @@ def normal_mixture_quantile(
 
     Found by bisection between the least and the greatest quantile of the components, to 1e-10
     of the smallest sd or the last digit. The result has the shape of ``q`` and then (point,).
+
+    Args:
+      mean: of each draw's normal at each point, (draw, point).
+      sd: its standard deviation.
+      weight: of the draws, of any sum; None stands for equal weights.
+      q: one level or several, between 0 and 1.
+
+    Returns:
+      The quantiles.
     """
     centre, spread, w = _components(mean, sd, weight)
     level = arguments.finite("q", q)
     if level.size == 0 or level.min() <= 0 or level.max() >= 1:
         raise ValueError(f"q must be greater than 0 and less than 1, got q={q!r}")
-    found = [_bisect(centre, spread, w, each) for each in level.ravel()]
-    return np.stack(found).reshape(*level.shape, -1)
+    quantiles = [_bisect(centre, spread, w, each) for each in level.ravel()]
+    return np.stack(quantiles).reshape(*level.shape, -1)
 
 
 def _bisect(centre: Floats, spread: Floats, w: Floats, q: float) -> Floats:
@@ -97,8 +124,11 @@ def _components(
             f"{np.shape(sd)}"
         ) from None
     w = arguments.weights(weight, len(values))
-    kept = w > 0
-    centre, spread = arguments.finite("mean", values[kept]), arguments.finite("sd", spreads[kept])
+    has_weight = w > 0
+    centre, spread = (
+        arguments.finite("mean", values[has_weight]),
+        arguments.finite("sd", spreads[has_weight]),
+    )
     if spread.min() <= 0:
         raise ValueError(f"sd must be greater than 0, got {spread.min():.6g}")
-    return centre, spread, w[kept]
+    return centre, spread, w[has_weight]

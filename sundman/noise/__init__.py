@@ -12,7 +12,7 @@ from sundman.noise.threefry import fold, key_words, threefry2x32
 
 Noise = Callable[[Stream, PyTree], PyTree]
 
-_NAMED: dict[str, Noise] = {
+_NOISES: dict[str, Noise] = {
     "gaussian": gaussian,
     "two_point": two_point,
     "three_point": three_point,
@@ -23,8 +23,8 @@ def named(noise: str | Noise) -> Noise:
     """The noise of that name; a function ``(stream, like) -> tree`` is passed through."""
     if callable(noise):
         return noise
-    check.choice("noise", noise, _NAMED)
-    return _NAMED[noise]
+    check.choice("noise", noise, _NOISES)
+    return _NOISES[noise]
 
 
 def name_of(noise: str | Callable[..., object]) -> str:

@@ -37,9 +37,9 @@ from sundman._types import PyTree
 from sundman.noise.stream import Stream, counters, map_leaves, words, words_at
 
 # sin(2 pi s) / s in powers of s^2 on |s| <= 1/4, error 2.7e-8.
-_SINE = (6.28318528, -41.34168067, 81.60248074, -76.58128456, 39.76072208)
+_SINE_COEFFICIENTS = (6.28318528, -41.34168067, 81.60248074, -76.58128456, 39.76072208)
 # log(1 + f) / f in powers of f for 1 + f in [sqrt(1/2), sqrt(2)], error 3.1e-8.
-_LOG = (
+_LOG_COEFFICIENTS = (
     0.99999997,
     -0.49999987,
     0.33334183,
@@ -52,10 +52,10 @@ _LOG = (
 )
 _LOG_2 = math.log(2.0)
 # The bit that tells the elements of a pair apart, and what makes it a quarter of 2^32.
-_PAIR = np.uint32(8)
+_PAIR_BIT = np.uint32(8)
 _QUARTER_TURN = np.uint32(2**27)
 _SQRT_HALF_BITS = 0x3F3504F3
-_SIXTH = 2**32 // 6
+_SIXTH_OF_WORDS = 2**32 // 6
 
 
 def _polynomial(coefficients: tuple[float, ...], x: Array) -> Array:
@@ -72,27 +72,27 @@ def _log_fraction(word: Array) -> Array:
     mantissa = lax.bitcast_convert_type(bits - (exponent << 23), jnp.float32)
     f = mantissa - jnp.float32(1.0)
     whole = (exponent - 32).astype(jnp.float32) * jnp.float32(_LOG_2)
-    return whole + f * _polynomial(_LOG, f)
+    return whole + f * _polynomial(_LOG_COEFFICIENTS, f)
 
 
 def _cosine_turn(word: Array) -> Array:
     """cos(2 pi v), v = word / 2^32 as a signed fraction of a turn, in single precision."""
     v = lax.bitcast_convert_type(word, jnp.int32).astype(jnp.float32) * jnp.float32(2.0**-32)
     s = jnp.float32(0.25) - jnp.abs(v)
-    return s * _polynomial(_SINE, s * s)
+    return s * _polynomial(_SINE_COEFFICIENTS, s * s)
 
 
 def _single(stream: Stream, counter: Array) -> Array:
-    first, second = words_at(stream, counter & ~_PAIR)
+    first, second = words_at(stream, counter & ~_PAIR_BIT)
     radius = jnp.sqrt(jnp.maximum(jnp.float32(-2.0) * _log_fraction(first), jnp.float32(0.0)))
-    return radius * _cosine_turn(second + (counter & _PAIR) * _QUARTER_TURN)
+    return radius * _cosine_turn(second + (counter & _PAIR_BIT) * _QUARTER_TURN)
 
 
 def _double(stream: Stream, counter: Array) -> Array:
     scale = 2.0**-32
-    first, second = words_at(stream, counter & ~_PAIR)
-    low_u, low_v = (w.astype(jnp.float64) for w in words_at(stream, counter & ~_PAIR, low=True))
-    turned = second + (counter & _PAIR) * _QUARTER_TURN
+    first, second = words_at(stream, counter & ~_PAIR_BIT)
+    low_u, low_v = (w.astype(jnp.float64) for w in words_at(stream, counter & ~_PAIR_BIT, low=True))
+    turned = second + (counter & _PAIR_BIT) * _QUARTER_TURN
     u = (first.astype(jnp.float64) + (low_u + 0.5) * scale) * scale
     v = (turned.astype(jnp.float64) + (low_v + 0.5) * scale) * scale
     return jnp.sqrt(-2.0 * jnp.log(u)) * jnp.cos(2.0 * math.pi * v)
@@ -132,8 +132,8 @@ def three_point(stream: Stream, like: PyTree) -> PyTree:
 
     def draw(shape: tuple[int, ...], dtype: DTypeLike, offset: int) -> Array:
         first, _ = words(stream, shape, offset)
-        up = first < jnp.uint32(_SIXTH)
-        down = first >= jnp.uint32(2**32 - _SIXTH)
+        up = first < jnp.uint32(_SIXTH_OF_WORDS)
+        down = first >= jnp.uint32(2**32 - _SIXTH_OF_WORDS)
         size = math.sqrt(3.0)
         return jnp.where(up, size, jnp.where(down, -size, 0.0)).astype(dtype)
 

@@ -7,8 +7,7 @@ A run that was broken off goes on where it stopped, if it is given the same dire
 seed or step size leaves a small file when it is done, and a network's chain goes on mid-way.
 """
 
-from sundman.paper.result import Result
-from sundman.paper.run import NAMES, run
-from sundman.paper.scales import SCALES
+from sundman.paper.experiment import SCALES
+from sundman.paper.reproduce import NAMES, Result, run
 
 __all__ = ["NAMES", "SCALES", "Result", "run"]

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from typing import Any
+from dataclasses import asdict
 
 import jax
 
@@ -18,17 +18,27 @@ from sundman.configuration import native_noise
 from sundman.data.base import Dataset
 from sundman.noise import Stream
 from sundman.paper import network
+from sundman.paper.experiment import Task
 from sundman.paper.measured import Measured, over_seeds
 from sundman.paper.network import Chain
-from sundman.paper.units import Numbers
 from sundman.report.model import Outcome, Verdict
 from sundman.samplers import SamplerState
 
 Run = Callable[[PyTree], PyTree]
 STEPS, TURNS = 100, 30
+Times = dict[str, list[float]]
 
 
-def measure(chains: dict[str, Chain], data: Dataset) -> Numbers:
+def step_times(task: Task, chains: dict[str, Chain]) -> Times:
+    """Milliseconds of a step of each chain, measured or read."""
+    settings = {kind: asdict(chain) for kind, chain in chains.items()}
+    data = task.data
+    return task.cache.get_or_run(
+        "table1/cost", settings, lambda: measure(chains, network.load_for(data))
+    )
+
+
+def measure(chains: dict[str, Chain], data: Dataset) -> Times:
     """Milliseconds of a step of each chain, turn by turn."""
     first = next(iter(chains.values()))
     posterior = network.posterior_of(first.prior, first.scales, data)
@@ -54,10 +64,12 @@ def measure(chains: dict[str, Chain], data: Dataset) -> Numbers:
 def stepping(sampler: sundman.Sampler, posterior: sundman.Posterior, batch: int) -> Run:
     """A compiled function that makes ``STEPS`` steps from a position, as the runner makes them."""
     estimator = gradients.minibatch(posterior, batch)
-    begin: Callable[..., Any] = sampler.init
+    begin: Callable[..., PyTree] = sampler.init
 
     def steps(position: PyTree, estimator: gradients.GradientEstimator) -> PyTree:
-        def one(carry: tuple[PyTree, SamplerState], nothing: None) -> tuple[Any, None]:
+        def one(
+            carry: tuple[PyTree, SamplerState], nothing: None
+        ) -> tuple[tuple[PyTree, SamplerState], None]:
             params, state = carry
             stream = Stream(state.key, state.clock.step)
             evaluation, _ = estimator.evaluate(stream, params)
@@ -71,7 +83,7 @@ def stepping(sampler: sundman.Sampler, posterior: sundman.Posterior, batch: int)
     return lambda position: compiled(position, estimator)
 
 
-def verdict(times: Numbers, width: int, scale: str) -> Verdict:
+def verdict(times: Times, width: int, scale: str) -> Verdict:
     """Negligible is taken as 5% or less."""
     pairs = zip(times["sa-sgld"], times["sgld"], strict=True)
     ratio: Measured = over_seeds([one / other for one, other in pairs])

@@ -14,6 +14,7 @@ import matplotlib.pyplot as plt
 from matplotlib.cm import ScalarMappable
 from matplotlib.colors import LogNorm, Normalize
 from matplotlib.figure import Figure as Canvas
+from numpy.typing import ArrayLike
 from PIL import Image
 
 import sundman
@@ -118,20 +119,21 @@ def against_step(
 
 
 def lines(
-    curves: Mapping[str, tuple[Any, Any]],
+    curves: Mapping[str, tuple[ArrayLike, ArrayLike]],
     title: str,
     alt: str,
     *,
     xlabel: str,
     ylabel: str,
     styles: Mapping[str, Mapping[str, Any]] | None = None,
-    **axes: Any,
+    xscale: str = "linear",
+    yscale: str = "linear",
 ) -> Figure:
     """Curves, one for each name."""
     with drawing.style():
         canvas, ax = plt.subplots(figsize=(5.6, 3.6))
         for name, (x, y) in curves.items():
             ax.plot(x, y, label=name, **((styles or {}).get(name, {})))
-        ax.set(xlabel=xlabel, ylabel=ylabel, **axes)
+        ax.set(xlabel=xlabel, ylabel=ylabel, xscale=xscale, yscale=yscale)
         ax.legend(fontsize=7)
         return picture(canvas, title, alt)

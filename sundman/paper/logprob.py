@@ -9,34 +9,27 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
 from sundman.paper import table1
+from sundman.paper.experiment import Findings, Task
 from sundman.paper.figures import Figure, lines
 from sundman.paper.measured import Measured, equal, less, over_seeds
-from sundman.paper.run import Findings, Task
-from sundman.paper.units import Numbers
+from sundman.paper.scoring import ChainRun
+from sundman.paper.table1 import Rows
 from sundman.report.model import Outcome, Table, Verdict
 
-Rows = Mapping[str, Mapping[int, Numbers]]
 
-
-def curves_of(units: Mapping[int, Numbers], kind: str = "weighted") -> dict[int, np.ndarray]:
-    """The curve of each seed; NaN where a chain has no value."""
-    return {
-        seed: np.array([np.nan if v is None else v for v in unit[f"curve_{kind}"]])
-        for seed, unit in units.items()
-        if unit[f"curve_{kind}"]
-    }
+def curves_of(chains: Mapping[int, ChainRun]) -> dict[int, np.ndarray]:
+    """The curve of each seed that has one."""
+    return {seed: chain.curve() for seed, chain in chains.items() if chain.curve_weighted}
 
 
 def difference(rows: Rows, one: str, other: str, share: float) -> Measured:
     """L of one row minus that of another after a share of the draws, over the seeds of both."""
     a, b = curves_of(rows[one]), curves_of(rows[other])
-    found = [at(a[seed], share) - at(b[seed], share) for seed in a if seed in b]
-    return over_seeds(found)
+    return over_seeds([at(a[seed], share) - at(b[seed], share) for seed in a if seed in b])
 
 
 def at(curve: np.ndarray, share: float) -> float:
@@ -44,23 +37,23 @@ def at(curve: np.ndarray, share: float) -> float:
     return float(curve[max(0, round(share * len(curve)) - 1)])
 
 
-def examine(task: Task) -> Findings:
+def run(task: Task) -> Findings:
     """The curves of the table's chains, which are run if they are missing."""
-    own = replace(task.bench, before={})  # the time of the table's chains is the table's
-    rows = table1.rows_done(replace(task, bench=own))
+    own = replace(task.cache, earlier_seconds={})  # the time of the table's chains is the table's
+    rows = table1.run_rows(replace(task, cache=own))
     ends = {
-        row: {str(share): over_seeds([at(c, share) for c in curves_of(units).values()])
+        row: {str(share): over_seeds([at(c, share) for c in curves_of(chains).values()])
               for share in (0.1, 0.5, 1.0)}
-        for row, units in rows.items()
-        if units
+        for row, chains in rows.items()
+        if chains
     }  # fmt: skip
     return Findings(
-        settings=table1.settings_of(task, [row for row, units in rows.items() if units]),
+        settings=table1.settings_of(task, [row for row, chains in rows.items() if chains]),
         numbers={
             row: {
-                str(seed): np.round(curve, 5).tolist() for seed, curve in curves_of(units).items()
+                str(seed): np.round(curve, 5).tolist() for seed, curve in curves_of(chains).items()
             }
-            for row, units in rows.items()
+            for row, chains in rows.items()
         },
         verdicts=[judge(rows, prior, task) for prior in table1.DTAU if rows[f"{prior}/sa-sgld"]],
         tables=[table_of(ends)],
@@ -99,15 +92,15 @@ def judge(rows: Rows, prior: str, task: Task) -> Verdict:
         f"difference at the end {end.text(sign=True)}, after a tenth {early.text(sign=True)}",
         f"{end.error:.2g}, {early.error:.2g}",
         outcome,
-        f"{rule} Width {budget.width}, {budget.epochs} epochs (scale {task.bench.scale}).",
+        f"{rule} Width {budget.width}, {budget.epochs} epochs (scale {task.cache.scale}).",
     )
 
 
 def figure(rows: Rows, prior: str) -> Figure:
     """Mean curves over seeds, one for each row."""
-    drawn: dict[str, Any] = {}
-    for row, units in rows.items():
-        curves = list(curves_of(units).values())
+    drawn = {}
+    for row, chains in rows.items():
+        curves = list(curves_of(chains).values())
         if row.startswith(prior) and curves:
             mean = np.mean(curves, axis=0)
             drawn[f"{row} ({len(curves)} seeds)"] = (np.arange(1, len(mean) + 1), mean)

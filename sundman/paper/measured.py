@@ -1,12 +1,14 @@
 """Numbers with their errors, and the rules by which they decide a claim.
 
-Two rules. With a 95% interval of half-width e around a found difference d:
+Two rules. With a 95% interval of half-width e around a measured difference d:
 
     equal   |d| <= e reproduces; |d| <= e + margin partly; else it does not; not tested if e is
             too large to say anything
     less    d < -e reproduces; d > e does not; between the two it does not reproduce if the
             interval excludes the difference that was claimed, and else it is not tested: the run
             was too short to tell
+
+And two fits through points with errors: a slope on logarithmic axes, and a limit as h goes to 0.
 """
 
 from __future__ import annotations
@@ -16,6 +18,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.special import stdtrit
 
 from sundman.report.model import Outcome
 
@@ -60,20 +63,20 @@ class Measured:
         return f"{value:{form}.{min(places, 8)}f}{unit}"
 
 
-def error_text(found: Measured) -> str:
+def error_text(measured: Measured) -> str:
     """Its standard error, or why there is none."""
-    return f"{found.error:.2g}" if math.isfinite(found.error) else "unknown: fewer than two runs"
+    return (
+        f"{measured.error:.2g}" if math.isfinite(measured.error) else "unknown: fewer than two runs"
+    )
 
 
 def over_seeds(values: Sequence[float]) -> Measured:
     """Mean of independent runs, with its error and Student's quantile; one run has no error."""
-    from scipy import stats
-
     n = len(values)
     if n < 2:
         return Measured(float(np.mean(values)) if n else math.nan, math.inf, 1.0)
     error = float(np.std(values, ddof=1) / math.sqrt(n))
-    return Measured(float(np.mean(values)), error, float(stats.t.ppf(0.975, n - 1)))
+    return Measured(float(np.mean(values)), error, float(stdtrit(n - 1, 0.975)))
 
 
 def equal(difference: Measured, margin: float = 0.0, *, resolution: float = math.inf) -> Outcome:
@@ -103,3 +106,31 @@ def all_of(outcomes: Sequence[Outcome]) -> Outcome:
     if all(outcome == "reproduces" for outcome in tested):
         return "reproduces"
     return "does not reproduce" if set(tested) == {"does not reproduce"} else "partly"
+
+
+def _least_squares(
+    design: np.ndarray, values: np.ndarray, errors: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Coefficients and their errors, points weighted by 1/error^2."""
+    scaled = design / errors[:, None]
+    covariance = np.linalg.inv(scaled.T @ scaled)
+    return covariance @ scaled.T @ (values / errors), np.sqrt(np.diag(covariance))
+
+
+def log_slope(steps: Sequence[float], biases: Sequence[Measured]) -> Measured:
+    """p of |bias| = c step^p, by weighted least squares of the logarithms."""
+    size = np.abs([b.value for b in biases])
+    error = np.array([b.error for b in biases]) / size
+    x = np.log(np.asarray(steps))
+    design = np.stack([np.ones_like(x), x], axis=1)
+    coefficients, errors = _least_squares(design, np.log(size), error)
+    return Measured(float(coefficients[1]), float(errors[1]))
+
+
+def limit(steps: Sequence[float], biases: Sequence[Measured]) -> Measured:
+    """b_0 of bias = b_0 + b_1 h (+ b_2 h^2 from three points on)."""
+    h = np.asarray(steps) / max(steps)
+    design = np.stack([h**k for k in range(min(3, len(h)))], axis=1)
+    values, errors = (np.array([getattr(b, a) for b in biases]) for a in ("value", "error"))
+    coefficients, sigma = _least_squares(design, values, errors)
+    return Measured(float(coefficients[0]), float(sigma[0]))

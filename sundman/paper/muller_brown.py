@@ -1,23 +1,22 @@
 """Mueller-Brown at the paper's alpha = .07, r = .25, s = 2, at T = 1 and 2.
 
-m, M, Omega and dtau are not given. Ours: m = .1, M = 10, Omega = 1, psi ``code``, and dtau = .009,
-which makes a mean step of about .002; SGLD runs at the mean step found.
+m, M, Omega and dtau are not given. Ours: m = .1, M = 10, Omega = 1, psi ``research_code``, and
+dtau = .009, which makes a mean step of about .002; SGLD runs at the mean step that this makes.
 """
 
 from __future__ import annotations
 
 from dataclasses import asdict, replace
-from typing import Any
 
+from sundman.clocks import SundmanSettings
 from sundman.paper import figures, toys
-from sundman.paper.measured import Measured, less
-from sundman.paper.run import Findings, Task
-from sundman.paper.toys import Toy, bias, magnitude_difference, significant
-from sundman.paper.units import Numbers
+from sundman.paper.experiment import Findings, Task
+from sundman.paper.measured import less
+from sundman.paper.toys import Toy, ToyRun, magnitude_difference, significant
 from sundman.report.model import Outcome, Table, Verdict
 
-CLOCK: dict[str, Any] = {
-    "alpha": 0.07, "m": 0.1, "M": 10.0, "r": 0.25, "s": 2.0, "omega": 1.0, "psi": "code",
+CLOCK: SundmanSettings = {
+    "alpha": 0.07, "m": 0.1, "M": 10.0, "r": 0.25, "s": 2.0, "omega": 1.0, "psi": "research_code",
 }  # fmt: skip
 DTAU = 0.009
 TEMPERATURES = (1.0, 2.0)
@@ -25,7 +24,7 @@ VIEW = ((-2.7, 2.0), (-1.6, 2.7))
 SHOWN = ("right", "top", "left", "U", "virial")
 
 
-def runs_at(task: Task, temperature: float) -> dict[str, tuple[Toy, Numbers]]:
+def runs_at(task: Task, temperature: float) -> dict[str, tuple[Toy, ToyRun]]:
     """SA-SGLD and, at its mean step, SGLD."""
     toy = Toy(
         "muller-brown",
@@ -35,34 +34,34 @@ def runs_at(task: Task, temperature: float) -> dict[str, tuple[Toy, Numbers]]:
         temperature=temperature,
         seed=task.seed,
     )
-    adaptive = toys.run(task.bench, f"fig-muller-brown/SA-SGLD-{temperature:g}", toy, keep=True)
-    fixed = replace(toy, step=significant(adaptive["mean_dt"]), clock={})
+    adaptive = toys.run(task.cache, f"fig-muller-brown/SA-SGLD-{temperature:g}", toy, keep=True)
+    fixed = replace(toy, step=significant(adaptive.mean_dt), clock={})
     return {
         "SGLD": (
             fixed,
-            toys.run(task.bench, f"fig-muller-brown/SGLD-{temperature:g}", fixed, keep=True),
+            toys.run(task.cache, f"fig-muller-brown/SGLD-{temperature:g}", fixed, keep=True),
         ),
         "SA-SGLD": (toy, adaptive),
     }
 
 
-def examine(task: Task) -> Findings:
+def run(task: Task) -> Findings:
     """Run what is missing, then table, figures and verdicts."""
     rows, numbers, verdicts, shown = [], {}, [], []
     for T in TEMPERATURES:
-        made = runs_at(task, T)
-        units = {name: unit for name, (_, unit) in made.items()}
-        numbers[f"T = {T:g}"] = units
-        for name, unit in units.items():
-            rows.append(toys.row_of(f"T = {T:g}, {name}", unit, "weighted", SHOWN))
+        both = runs_at(task, T)
+        runs = {name: run for name, (_, run) in both.items()}
+        numbers[f"T = {T:g}"] = {name: run.to_json() for name, run in runs.items()}
+        for name, each in runs.items():
+            rows.append(toys.row_of(f"T = {T:g}, {name}", each, "weighted", SHOWN))
         rows.append(
-            toys.row_of(f"T = {T:g}, SA-SGLD unweighted", units["SA-SGLD"], "unweighted", SHOWN)
+            toys.row_of(f"T = {T:g}, SA-SGLD unweighted", runs["SA-SGLD"], "unweighted", SHOWN)
         )
-        verdicts += judge(units, T, task.bench.scale)
-        target = toys.target_of(made["SGLD"][0])
+        verdicts += judge(runs, T, task.cache.scale)
+        target = toys.target_of(both["SGLD"][0])
         draws = {
-            name: toys.draws_of(task.bench, f"fig-muller-brown/{name}-{T:g}", toy)
-            for name, (toy, _) in made.items()
+            name: toys.draws_of(task.cache, f"fig-muller-brown/{name}-{T:g}", toy)
+            for name, (toy, _) in both.items()
         }
         about = f"Müller-Brown, T = {T:g}"
         shown += [
@@ -98,14 +97,14 @@ def examine(task: Task) -> Findings:
     )
 
 
-def judge(units: dict[str, Numbers], temperature: float, scale: str) -> list[Verdict]:
+def judge(runs: dict[str, ToyRun], temperature: float, scale: str) -> list[Verdict]:
     """Is SA-SGLD more accurate, and does its step vary at all?"""
-    sa, sgld = units["SA-SGLD"], units["SGLD"]
-    low, high = sa["dt_1_99"]
+    sa, sgld = runs["SA-SGLD"], runs["SGLD"]
+    low, high = sa.dt_1_99
     variation = high / low - 1
-    heat: Measured = magnitude_difference(bias(sa, "virial"), bias(sgld, "virial"))
-    well: Measured = magnitude_difference(bias(sa, "right"), bias(sgld, "right"))
-    outcome: Outcome = less(heat, -0.01)
+    temperature_bias = magnitude_difference(sa.bias("virial"), sgld.bias("virial"))
+    well_bias = magnitude_difference(sa.bias("right"), sgld.bias("right"))
+    outcome: Outcome = less(temperature_bias, -0.01)
     varies: Outcome = "reproduces" if variation > 0.5 else (
         "partly" if variation > 0.1 else "does not reproduce"
     )  # fmt: skip
@@ -116,8 +115,9 @@ def judge(units: dict[str, Numbers], temperature: float, scale: str) -> list[Ver
             "step",
             "better exploration of the wells",
             f"|bias| of the temperature, and of the mass of the right well, SA-SGLD minus SGLD: "
-            f"{heat.text(percent=True, sign=True)}, {well.text(percent=True, sign=True)}",
-            f"{100 * heat.error:.2g}%, {100 * well.error:.2g}%",
+            f"{temperature_bias.text(percent=True, sign=True)}, "
+            f"{well_bias.text(percent=True, sign=True)}",
+            f"{100 * temperature_bias.error:.2g}%, {100 * well_bias.error:.2g}%",
             outcome,
             "Judged by the temperature: lower by more than 2 standard errors reproduces; a gain of "
             f"1% excluded does not; else too short to tell. {about}",

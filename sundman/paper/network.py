@@ -11,26 +11,27 @@ The chain keeps the class probabilities at the test points, not its positions.
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
-from functools import cache
 from pathlib import Path
-from typing import Any
 
 import jax
 import jax.numpy as jnp
 
 import sundman
 from sundman import models, priors
+from sundman._types import PyTree
+from sundman.clocks import SundmanSettings
 from sundman.data.base import Dataset
-from sundman.paper import quiet
-from sundman.paper.scoring import ensemble, final_scales, lost, steps_taken
-from sundman.paper.units import Bench, Numbers
-from sundman.runner.divergence import AllDivergedError
+from sundman.draws.divergence import AllDivergedError
+from sundman.paper import experiment
+from sundman.paper.result_cache import Console, Numbers, ResultCache
+from sundman.paper.scoring import ChainRun, score
 
 BATCH = 100
-CLOCK: dict[str, Any] = {"alpha": 1000.0, "m": 0.5, "M": 2.0}
+CLOCK: SundmanSettings = {"alpha": 1000.0, "m": 0.5, "M": 2.0}
 _DIGITS = "digits"
 Scales = tuple[tuple[str, float], ...]
 
@@ -44,7 +45,7 @@ class Chain:
       sampler: ``"sgld"`` at the step ``h``, or ``"sa-sgld"`` at ``dtau`` and ``r``.
       step: h or dtau.
       r: the exponent of psi.
-      width, epochs, burn_in, thin: as in :class:`sundman.paper.scales.NetworkBudget`.
+      width, epochs, burn_in, thin: as in :class:`sundman.paper.experiment.NetworkBudget`.
       skip: epochs kept in the log-probability curve but left out of the ensemble.
       seed: of start, minibatches and noise.
       data: ``"mnist"`` or ``"digits"``.
@@ -65,12 +66,17 @@ class Chain:
     scales: Scales = ()
 
 
-@cache
+@functools.cache
 def load(data: str | None) -> Dataset:
     """MNIST from a directory (None: where it is found), or scikit-learn's digits by that name."""
     if data == _DIGITS:
         return sundman.data.digits()
     return sundman.data.mnist(data)
+
+
+def load_for(data: str | Path | None) -> Dataset:
+    """The data of a task, loaded once."""
+    return load(None if data is None else str(data))
 
 
 def name_of(data: str | Path | None) -> str:
@@ -90,7 +96,7 @@ def prior_rules(prior: str, scales: Scales = ()) -> priors.PriorLike:
     }
 
 
-@cache
+@functools.cache
 def posterior_of(prior: str, scales: Scales, data: Dataset) -> sundman.Posterior:
     """The posterior of a prior; chains share it, and with it one copy of the data."""
     return sundman.Posterior(
@@ -98,8 +104,8 @@ def posterior_of(prior: str, scales: Scales, data: Dataset) -> sundman.Posterior
     )
 
 
-@cache
-def predictions(posterior: sundman.Posterior, data: Dataset) -> Callable[[Any], jax.Array]:
+@functools.cache
+def predictions(posterior: sundman.Posterior, data: Dataset) -> Callable[[PyTree], jax.Array]:
     """A function from a position to its class probabilities at the test points."""
     x_test = jnp.asarray(data.test.x)
     return lambda position: posterior.predict(position, x_test)
@@ -110,22 +116,51 @@ def sampler_of(chain: Chain) -> sundman.Sampler:
     rate = sundman.LearningRate(chain.step)
     if chain.sampler == "sgld":
         return sundman.sgld(rate)
-    return sundman.sa_sgld(rate, r=chain.r, **CLOCK)
+    clock: SundmanSettings = {**CLOCK, "r": chain.r}
+    return sundman.sa_sgld(rate, **clock)
 
 
-def run(bench: Bench, name: str, chain: Chain, data: str | Path | None) -> Numbers | None:
-    """The unit of one chain: its scores, its steps, its log-probability curve."""
+def get(cache: ResultCache, name: str, chain: Chain) -> ChainRun | None:
+    """What a chain gave, if it was run."""
+    numbers = cache.get(name, asdict(chain))
+    return None if numbers is None else ChainRun.from_json(numbers)
+
+
+def run(cache: ResultCache, name: str, chain: Chain, data: str | Path | None) -> ChainRun:
+    """Run a chain, or read what it gave if it was run.
+
+    Args:
+      cache: the runs that are done.
+      name: of this one.
+      chain: its settings.
+      data: the directory of MNIST, None to look for it, or ``"digits"``.
+
+    Returns:
+      Its scores, its steps, its log-probability curves.
+    """
     settings = asdict(chain)
 
     def work() -> Numbers:
-        dataset = load(None if data is None else str(data))
-        return sample_and_score(chain, dataset, bench.store(name, settings), bench.console)
+        store = cache.chain_directory(name, settings)
+        return sample_and_score(chain, load_for(data), store, cache.console).to_json()
 
-    return bench.unit(name, settings, work)
+    return ChainRun.from_json(cache.get_or_run(name, settings, work))
 
 
-def sample_and_score(chain: Chain, data: Dataset, store: Path, console: Any = None) -> Numbers:
-    """Run the chain, or the rest of it, in ``store``; then score its ensemble."""
+def sample_and_score(
+    chain: Chain, data: Dataset, store: Path, console: Console | None = None
+) -> ChainRun:
+    """Run the chain, or the rest of it, in ``store``; then score its ensemble.
+
+    Args:
+      chain: its settings.
+      data: what the network learns.
+      store: the chain's directory.
+      console: shows the progress, if there is one.
+
+    Returns:
+      What the chain gave.
+    """
     posterior = posterior_of(chain.prior, chain.scales, data)
     batch = min(BATCH, posterior.size // 10)
     per_epoch = math.ceil(posterior.size / batch)
@@ -133,7 +168,7 @@ def sample_and_score(chain: Chain, data: Dataset, store: Path, console: Any = No
     sizes = [data.test.x.shape[1], chain.width, chain.width, data.classes or 10]
     burn_in = per_epoch * chain.burn_in
     try:
-        draws = quiet.sample(
+        draws = experiment.sample(
             posterior,
             sampler_of(chain),
             init=models.mlp_init(start, sizes),
@@ -149,13 +184,6 @@ def sample_and_score(chain: Chain, data: Dataset, store: Path, console: Any = No
             resume=True,
         )
     except AllDivergedError:
-        return {**lost(burn_in), "steps_per_epoch": per_epoch}
+        return ChainRun(diverged_step=burn_in, steps_per_epoch=per_epoch)
     skipped = round(len(draws) * chain.skip / (chain.epochs - chain.burn_in))
-    return {
-        **ensemble(draws, data.test.y, skipped),
-        **steps_taken(draws, posterior, skipped),
-        "scales": final_scales(draws),
-        "steps_per_epoch": per_epoch,
-        "seconds": draws.settings["seconds"],
-        "ms_per_step": 1e3 * draws.settings["seconds"] / max(1, draws.settings["steps"]),
-    }
+    return score(draws, posterior, data.test.y, skipped, per_epoch)

@@ -11,8 +11,7 @@ import argparse
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from sundman.paper.result import Result
-from sundman.paper.run import NAMES
+from sundman.paper.reproduce import NAMES, Result
 from sundman.report.model import Table, Verdict
 
 ORDER = ("paper", "standard", "quick")
@@ -40,13 +39,13 @@ smaller, so their numbers are not those of the paper's table.
 
 def load(directory: str | Path) -> dict[str, dict[str, Result]]:
     """The results in a directory, by experiment and scale."""
-    found: dict[str, dict[str, Result]] = {}
+    results: dict[str, dict[str, Result]] = {}
     for name in NAMES:
         for scale in ORDER:
             path = Path(directory) / f"{name}-{scale}.json"
             if path.is_file():
-                found.setdefault(name, {})[scale] = Result.read(path)
-    return found
+                results.setdefault(name, {})[scale] = Result.read(path)
+    return results
 
 
 def best(results: Mapping[str, Result]) -> list[tuple[str, Verdict]]:
@@ -54,9 +53,9 @@ def best(results: Mapping[str, Result]) -> list[tuple[str, Verdict]]:
     chosen: dict[str, tuple[str, Verdict]] = {}
     for scale in ORDER:
         for verdict in results[scale].verdicts if scale in results else ():
-            held = chosen.get(verdict.claim)
-            untested = held is not None and held[1].outcome == "not tested"
-            if held is None or (untested and verdict.outcome != "not tested"):
+            larger = chosen.get(verdict.claim)
+            untested = larger is not None and larger[1].outcome == "not tested"
+            if larger is None or (untested and verdict.outcome != "not tested"):
                 chosen[verdict.claim] = (scale, verdict)
     return list(chosen.values())
 
@@ -80,8 +79,8 @@ def overview(results: Mapping[str, Mapping[str, Result]]) -> list[str]:
     """How many claims came out how."""
     outcomes = [verdict.outcome for each in results.values() for _, verdict in best(each)]
     kinds = ("reproduces", "partly", "does not reproduce", "not tested")
-    said = ", ".join(f"{outcomes.count(kind)} {kind}" for kind in kinds)
-    return [f"{len(outcomes)} claims: {said}.", ""]
+    counts = ", ".join(f"{outcomes.count(kind)} {kind}" for kind in kinds)
+    return [f"{len(outcomes)} claims: {counts}.", ""]
 
 
 def section(name: str, results: Mapping[str, Result]) -> list[str]:

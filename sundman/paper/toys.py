@@ -1,6 +1,6 @@
 """Runs on targets whose expectations are known: the bias of each average, with its error.
 
-bias = (found - exact) / |exact|
+bias = (average - exact) / |exact|
 """
 
 from __future__ import annotations
@@ -8,17 +8,19 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
-from typing import Any
+from pathlib import Path
+from typing import Literal, Self
 
 import jax
 import numpy as np
 
 import sundman
 from sundman import estimate, gradients, targets
-from sundman.paper import quiet
+from sundman.clocks import SundmanSettings
+from sundman.paper import experiment
+from sundman.paper.experiment import ToyBudget
 from sundman.paper.measured import Measured
-from sundman.paper.scales import ToyBudget
-from sundman.paper.units import Bench, Numbers
+from sundman.paper.result_cache import Numbers, ResultCache
 
 OBSERVABLES = {
     "star": ("r2", "x2y2", "outer", "U", "virial", "grad2"),
@@ -26,6 +28,7 @@ OBSERVABLES = {
     "quartic": ("x2",),
 }
 CELLS = 60
+Weighting = Literal["weighted", "unweighted"]
 
 
 @dataclass(frozen=True)
@@ -47,12 +50,69 @@ class Toy:
     target: str
     step: float
     budget: ToyBudget
-    clock: dict[str, Any] = field(default_factory=dict)
+    clock: SundmanSettings = field(default_factory=SundmanSettings)
     temperature: float = 1.0
     sigma: float = 0.0
     weighting: str = "leaving"
     start: str = "exact"
     seed: int = 0
+
+
+@dataclass(frozen=True)
+class Average:
+    """An average beside the exact expectation; ``bias`` and ``error`` are relative to it."""
+
+    value: float
+    exact: float
+    bias: float
+    error: float
+
+
+@dataclass(frozen=True)
+class ToyRun:
+    """What one run gave.
+
+    Attributes:
+      mean_dt: the mean step.
+      dt_1_99: the first and the last percentile of the steps.
+      lost: how many chains diverged.
+      weighted: the averages weighted by dt, by observable.
+      unweighted: the same with equal weights.
+      total_variation: the distance from the exact law over the cells of the plane, if in a plane.
+    """
+
+    mean_dt: float
+    dt_1_99: tuple[float, float]
+    lost: int
+    weighted: dict[str, Average]
+    unweighted: dict[str, Average]
+    total_variation: float | None = None
+
+    @classmethod
+    def from_json(cls, numbers: Numbers) -> Self:
+        """The run whose numbers ``to_json`` gave."""
+        averages = {
+            kind: {name: Average(**entry) for name, entry in numbers[kind].items()}
+            for kind in ("weighted", "unweighted")
+        }
+        return cls(**{**numbers, "dt_1_99": tuple(numbers["dt_1_99"]), **averages})
+
+    def to_json(self) -> Numbers:
+        """The numbers by name, without those that there are not."""
+        return {name: value for name, value in asdict(self).items() if value is not None}
+
+    def _of(self, observable: str, kind: Weighting) -> Average:
+        return (self.weighted if kind == "weighted" else self.unweighted)[observable]
+
+    def bias(self, observable: str, kind: Weighting = "weighted") -> Measured:
+        """The relative bias of an average."""
+        average = self._of(observable, kind)
+        return Measured(average.bias, average.error)
+
+    def average(self, observable: str, kind: Weighting = "weighted") -> Measured:
+        """The average itself."""
+        average = self._of(observable, kind)
+        return Measured(average.value, average.error * abs(average.exact))
 
 
 def target_of(toy: Toy) -> targets.Target:
@@ -67,8 +127,8 @@ def sampler_of(toy: Toy) -> sundman.Sampler:
     return sundman.sgld(toy.step, toy.temperature)
 
 
-def sample(toy: Toy, **options: Any) -> sundman.Draws:
-    """The draws; a chain that runs away is frozen and counted."""
+def sample(toy: Toy, store: Path | None = None) -> sundman.Draws:
+    """The draws, on disk if there is a ``store``; a chain that runs away is frozen and counted."""
     target, budget = target_of(toy), toy.budget
     first, second = jax.random.split(jax.random.key(toy.seed))
     init = target.start
@@ -76,7 +136,7 @@ def sample(toy: Toy, **options: Any) -> sundman.Draws:
         assert target.exact is not None
         init = target.exact(first, budget.chains)
     noisy = gradients.noisy(target.potential, toy.sigma) if toy.sigma else target
-    return quiet.sample(
+    return experiment.sample(
         noisy,
         sampler_of(toy),
         key=second,
@@ -89,47 +149,57 @@ def sample(toy: Toy, **options: Any) -> sundman.Draws:
         weighting=toy.weighting,
         stats=(),
         progress=False,
-        **options,
+        store=store,
+        resume=store is not None,
     )
 
 
-def run(bench: Bench, name: str, toy: Toy, *, keep: bool = False) -> Numbers:
-    """The unit of one run; with ``keep`` its draws stay on disk, for the figures."""
+def run(cache: ResultCache, name: str, toy: Toy, *, keep: bool = False) -> ToyRun:
+    """Do a run, or read its numbers if it was done.
+
+    Args:
+      cache: the runs that are done.
+      name: of this one.
+      toy: its settings.
+      keep: whether its draws stay on disk, for the figures.
+
+    Returns:
+      Its biases and steps.
+    """
     settings = asdict(toy)
 
     def work() -> Numbers:
-        disk = {"store": bench.store(name, settings), "resume": True} if keep else {}
-        return biases(toy, sample(toy, **disk))
+        store = cache.chain_directory(name, settings) if keep else None
+        return biases(toy, sample(toy, store)).to_json()
 
-    numbers = bench.unit(name, settings, work)
-    assert numbers is not None  # a bench that only reads is for the networks
-    return numbers
+    return ToyRun.from_json(cache.get_or_run(name, settings, work))
 
 
-def draws_of(bench: Bench, name: str, toy: Toy) -> sundman.Draws:
+def draws_of(cache: ResultCache, name: str, toy: Toy) -> sundman.Draws:
     """The draws of a run that was kept; run again if they are gone."""
-    store = bench.store(name, asdict(toy))
+    store = cache.chain_directory(name, asdict(toy))
     if not (store / "run.json").is_file():
         return sample(toy)
     return sundman.Draws.open(store)
 
 
-def biases(toy: Toy, draws: sundman.Draws) -> Numbers:
+def biases(toy: Toy, draws: sundman.Draws) -> ToyRun:
     """Relative bias and error of each observable, weighted and not; steps; chains lost."""
     target = target_of(toy)
     dt = np.asarray(draws.stats["dt"], np.float64)[draws.weight > 0]
     observed = observables_of(target, draws, OBSERVABLES[toy.target])
-    found: Numbers = {
-        "mean_dt": float(dt.mean()),
-        "dt_1_99": np.percentile(dt, [1, 99]).tolist(),
-        "lost": int(np.count_nonzero(draws.diverged >= 0)),
-        "weighted": _means(target, observed),
-        "unweighted": _means(target, equal_weights(observed)),
-    }
-    if target.dim == 2:
-        edges = edges_of(target)
-        found["total_variation"] = estimate.total_variation(draws, target, edges)
-    return found
+    low, high = np.percentile(dt, [1, 99]).tolist()
+    plane = target.dim == 2
+    return ToyRun(
+        mean_dt=float(dt.mean()),
+        dt_1_99=(low, high),
+        lost=int(np.count_nonzero(draws.diverged >= 0)),
+        weighted=_averages(target, observed),
+        unweighted=_averages(target, equal_weights(observed)),
+        total_variation=estimate.total_variation(draws, target, edges_of(target))
+        if plane
+        else None,
+    )
 
 
 def equal_weights(draws: sundman.Draws) -> sundman.Draws:
@@ -155,17 +225,17 @@ def observables_of(
     return replace(draws, values=estimate.evaluate(draws, observe), has_position=False)
 
 
-def _means(target: targets.Target, observed: sundman.Draws) -> Numbers:
+def _averages(target: targets.Target, observed: sundman.Draws) -> dict[str, Average]:
     """Average, bias and error of each observable."""
     value, error = estimate.mean(observed)
     exact = {name: float(target.truth[name]) for name in value}
     return {
-        name: {
-            "value": value[name],
-            "exact": exact[name],
-            "bias": (value[name] - exact[name]) / abs(exact[name]),
-            "error": error[name] / abs(exact[name]),
-        }
+        name: Average(
+            value=value[name],
+            exact=exact[name],
+            bias=(value[name] - exact[name]) / abs(exact[name]),
+            error=error[name] / abs(exact[name]),
+        )
         for name in value
     }
 
@@ -177,32 +247,30 @@ def edges_of(target: targets.Target) -> tuple[np.ndarray, np.ndarray]:
     return x, y
 
 
-def bias(numbers: Numbers, observable: str, kind: str = "weighted") -> Measured:
-    """The relative bias of an average."""
-    found = numbers[kind][observable]
-    return Measured(found["bias"], found["error"])
-
-
-def found(numbers: Numbers, observable: str, kind: str = "weighted") -> Measured:
-    """The average itself."""
-    entry = numbers[kind][observable]
-    return Measured(entry["value"], entry["error"] * abs(entry["exact"]))
-
-
 def magnitude_difference(one: Measured, other: Measured) -> Measured:
     """|one| - |other|, negative where the first bias is the smaller."""
     return Measured(abs(one.value), one.error) - Measured(abs(other.value), other.error)
 
 
-def row_of(name: str, numbers: Numbers, kind: str, observables: Sequence[str]) -> list[str]:
-    """A line of a table: mean step, and each bias in percent with its error."""
-    cells = [bias(numbers, observable, kind) for observable in observables]
+def row_of(name: str, run: ToyRun, kind: Weighting, observables: Sequence[str]) -> list[str]:
+    """A line of a table.
+
+    Args:
+      name: the first cell.
+      run: whose numbers are shown.
+      kind: weighted averages or unweighted ones.
+      observables: whose biases are shown.
+
+    Returns:
+      The name, the mean step, each bias in percent with its error, total variation, chains lost.
+    """
+    cells = [run.bias(observable, kind) for observable in observables]
     return [
         name,
-        f"{numbers['mean_dt']:.3g}",
+        f"{run.mean_dt:.3g}",
         *(f"{100 * b.value:+.2f} ± {100 * b.error:.2f}" for b in cells),
-        f"{numbers['total_variation']:.4f}" if kind == "weighted" else "",
-        str(numbers["lost"]),
+        f"{run.total_variation:.4f}" if kind == "weighted" else "",
+        str(run.lost),
     ]
 
 

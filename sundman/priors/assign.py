@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from fnmatch import fnmatchcase
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -54,7 +53,7 @@ class Rules(Value):
         return f"{{{', '.join(f'{pattern}: {prior!r}' for pattern, prior in rules)}}}"
 
 
-PriorLike = Prior | Rules | Mapping[Any, Prior]
+PriorLike = Prior | Rules | Mapping[str, Prior] | Mapping[Pattern, Prior]
 
 
 def is_weight(path: str, array: Array) -> bool:
@@ -68,17 +67,10 @@ def is_bias(path: str, array: Array) -> bool:
     return not is_weight(path, array)
 
 
-def _key(entry: Any) -> str:
-    for name in ("key", "name", "idx"):
-        if hasattr(entry, name):
-            return str(getattr(entry, name))
-    return str(entry)
-
-
 def paths(params: PyTree) -> list[tuple[str, Array]]:
     """(path, array) for every array of a pytree."""
     return [
-        ("/".join(_key(entry) for entry in path), leaf)
+        (jax.tree_util.keystr(path, simple=True, separator="/"), leaf)
         for path, leaf in jax.tree_util.tree_leaves_with_path(params)
     ]
 
@@ -91,7 +83,7 @@ def _fits(pattern: Pattern, path: str, array: Array) -> bool:
     return any(all(map(fnmatchcase, window, wanted)) for window in windows)
 
 
-def _instead(prior: Any) -> str:
+def _instead(prior: object) -> str:
     """What was given in place of a prior, and what to write if it only lacks its call."""
     if isinstance(prior, type) and issubclass(prior, Prior):
         ours = prior.__module__.startswith("sundman.")

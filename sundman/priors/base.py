@@ -12,10 +12,11 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Callable
-from typing import Any
+from typing import SupportsIndex
 
 import jax.numpy as jnp
 from jax import Array
+from jax.typing import DTypeLike
 
 from sundman import check
 from sundman._registry import Registry
@@ -34,12 +35,28 @@ class Prior(Value):
         """Whether it is normal given its scale: ``of_squares`` then says all of ``log_density``."""
         return False
 
-    def hyper(self, shape: tuple[int, ...], dtype: Any) -> PyTree:
-        """First hyper-parameters for an array, or None if there are none."""
+    def hyper(self, shape: tuple[int, ...], dtype: DTypeLike) -> PyTree:
+        """First hyper-parameters for an array, or None if there are none.
+
+        Args:
+          shape: of the array.
+          dtype: of the array, and of the hyper-parameters.
+
+        Returns:
+          A pytree of arrays, sampled along with the parameters.
+        """
         del shape, dtype
 
     def log_density(self, w: Array, hyper: PyTree) -> Array:
-        """The sum of the log densities of the elements of ``w``, and of ``hyper``."""
+        """The sum of the log densities of the elements of ``w``, and of ``hyper``.
+
+        Args:
+          w: the array.
+          hyper: its hyper-parameters like :meth:`hyper`, or None.
+
+        Returns:
+          The log density, a scalar.
+        """
         if not self.sees_squares:
             raise NotImplementedError(f"{type(self).__name__} has no log_density(w, hyper)")
         return self.of_squares(jnp.sum(jnp.square(w)), w.shape, hyper)
@@ -72,7 +89,16 @@ def squares_suffice(prior: Prior) -> bool:
 
 
 def log_normal_of_squares(squares: Array, size: int, log_scale: Array | float) -> Array:
-    """The sum of log N(w; 0, exp(log_scale)^2) over ``size`` elements with these squares."""
+    """The sum of log N(w; 0, exp(log_scale)^2) over ``size`` elements with these squares.
+
+    Args:
+      squares: the sum of the squares of the elements.
+      size: the number of elements.
+      log_scale: the log of their standard deviation.
+
+    Returns:
+      The log density, a scalar.
+    """
     return -0.5 * squares * jnp.exp(-2.0 * log_scale) - size * (log_scale + 0.5 * LOG_2PI)
 
 
@@ -86,14 +112,14 @@ def log_half_cauchy(log_value: Array) -> Array:
     return math.log(2.0 / math.pi) + log_value - jnp.logaddexp(0.0, 2.0 * log_value)
 
 
-def checked_fan_in(fan_in: Any) -> str | int | float | None:
+def checked_fan_in(fan_in: str | float | None) -> str | int | float | None:
     """``fan_in`` as a plain Python value: ``"leading"``, ``"trailing"``, a number or None."""
     check.choices_are_static(fan_in=fan_in)
     if isinstance(fan_in, str):
         check.choice("fan_in", fan_in, FAN_INS)
     elif fan_in is not None:
         check.positive(fan_in=fan_in)
-        return operator.index(fan_in) if hasattr(fan_in, "__index__") else float(fan_in)
+        return operator.index(fan_in) if isinstance(fan_in, SupportsIndex) else float(fan_in)
     return fan_in
 
 

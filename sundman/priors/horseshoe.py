@@ -21,12 +21,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import field
-from typing import Any
 
 import jax
 import jax.numpy as jnp
 from jax import Array
 from jax.scipy.special import gammaln
+from jax.typing import DTypeLike
 
 from sundman import check
 from sundman.priors.base import (
@@ -42,6 +42,9 @@ from sundman.value import Number, static
 
 FORMS = ("tensor", "marginal", "hierarchical", "regularised")
 _SOFTPLUS_IS_ONE = math.log(math.expm1(1.0))
+_EXP1_SMALL = (-0.57721566, 0.99999193, -0.24991055, 0.05519968, -0.00976004, 0.00107857)
+_EXP1_LARGE_TOP = (0.2677737343, 8.6347608925, 18.0590169730, 8.5733287401, 1.0)
+_EXP1_LARGE_BOTTOM = (3.9584969228, 21.0996530827, 25.6329561486, 9.5733223454, 1.0)
 
 
 class Horseshoe(Prior):
@@ -80,7 +83,7 @@ class Horseshoe(Prior):
     def _log_scale(self, shape: tuple[int, ...]) -> Array:
         return jnp.log(scale_for(shape, self.scale, self.fan_in))
 
-    def hyper(self, shape: tuple[int, ...], dtype: Any) -> dict[str, Array] | None:
+    def hyper(self, shape: tuple[int, ...], dtype: DTypeLike) -> dict[str, Array] | None:
         """The scales at 1, and the slab at its width."""
         if self.form == "tensor":
             return {"p": jnp.asarray(_SOFTPLUS_IS_ONE, dtype)}
@@ -131,11 +134,6 @@ class Horseshoe(Prior):
 horseshoe = Horseshoe
 
 
-_SMALL = (-0.57721566, 0.99999193, -0.24991055, 0.05519968, -0.00976004, 0.00107857)
-_LARGE_TOP = (0.2677737343, 8.6347608925, 18.0590169730, 8.5733287401, 1.0)
-_LARGE_BOTTOM = (3.9584969228, 21.0996530827, 25.6329561486, 9.5733223454, 1.0)
-
-
 def _polynomial(coefficients: tuple[float, ...], x: Array) -> Array:
     total = jnp.full_like(x, coefficients[-1])
     for coefficient in coefficients[-2::-1]:
@@ -145,10 +143,10 @@ def _polynomial(coefficients: tuple[float, ...], x: Array) -> Array:
 
 def _scaled_exp1(u: Array) -> Array:
     small, large = jnp.minimum(u, 1.0), jnp.maximum(u, 1.0)
-    below = jnp.exp(small) * (_polynomial(_SMALL, small) - jnp.log(small))
+    below = jnp.exp(small) * (_polynomial(_EXP1_SMALL, small) - jnp.log(small))
     inverse = 1.0 / large  # in powers of 1/u, so that u^4 cannot overflow
-    top = _polynomial(_LARGE_TOP[::-1], inverse)
-    bottom = _polynomial(_LARGE_BOTTOM[::-1], inverse)
+    top = _polynomial(_EXP1_LARGE_TOP[::-1], inverse)
+    bottom = _polynomial(_EXP1_LARGE_BOTTOM[::-1], inverse)
     return jnp.where(u < 1.0, below, top / bottom * inverse)
 
 

@@ -10,8 +10,7 @@ from typing import Unpack
 from sundman import clocks, integrators
 from sundman.clocks import SundmanSettings
 from sundman.clocks.base import Step
-from sundman.recipes.registry import recipe
-from sundman.recipes.steps import StepOrClock, as_clock
+from sundman.recipes.registry import StepOrClock, as_clock, recipe
 from sundman.samplers import Sampler, compose
 from sundman.value import Number
 
@@ -26,8 +25,6 @@ def sghmc(
 ) -> Sampler:
     """SGHMC with friction gamma and gradient-noise estimate sigma, at the fixed step h.
 
-        sundman.sghmc(0.01, gamma=5.0)
-
     Args:
       h: the step: a physical time, a learning rate, an optax schedule, or a clock.
       temperature: T; None is that of the target, or 1.
@@ -36,6 +33,13 @@ def sghmc(
 
     Returns:
       The sampler.
+
+    Examples:
+      >>> star = sundman.targets.star()
+      >>> sampler = sundman.sghmc(0.01, gamma=5.0)
+      >>> draws = sundman.sample(star, sampler, key=jax.random.key(0), steps=20)
+      >>> draws.values.shape
+      (1, 20, 2)
     """
     integrator = integrators.sghmc(temperature, gamma=gamma, sigma=sigma)
     return compose(integrator, as_clock(h))
@@ -52,8 +56,6 @@ def sa_sghmc(
 ) -> Sampler:
     """SGHMC on the Sundman clock.
 
-        sundman.sa_sghmc(0.01, gamma=5.0, alpha=1.0, m=0.1, M=10.0, r=0.25)
-
     Args:
       dtau: the step of the transformed time, or a learning rate.
       temperature: T; None is that of the target, or 1.
@@ -63,6 +65,13 @@ def sa_sghmc(
 
     Returns:
       The sampler.
+
+    Examples:
+      >>> star = sundman.targets.star()
+      >>> sampler = sundman.sa_sghmc(0.01, gamma=5.0, alpha=1.0, m=0.1, M=10.0, r=0.25)
+      >>> draws = sundman.sample(star, sampler, key=jax.random.key(0), steps=20)
+      >>> draws.values.shape
+      (1, 20, 2)
     """
     integrator = integrators.sghmc(temperature, gamma=gamma, sigma=sigma)
     return compose(integrator, clocks.sundman(dtau, **clock))
@@ -78,8 +87,6 @@ def baoab(
 ) -> Sampler:
     """BAOAB kinetic Langevin at the fixed step h.
 
-        sundman.baoab(0.01, gamma=5.0)
-
     Args:
       h: the step: a physical time, a learning rate, an optax schedule, or a clock.
       temperature: T; None is that of the target, or 1.
@@ -88,6 +95,13 @@ def baoab(
 
     Returns:
       The sampler.
+
+    Examples:
+      >>> star = sundman.targets.star()
+      >>> sampler = sundman.baoab(0.01, gamma=5.0)
+      >>> draws = sundman.sample(star, sampler, key=jax.random.key(0), steps=20)
+      >>> draws.values.shape
+      (1, 20, 2)
     """
     integrator = integrators.baoab(temperature, gamma=gamma, sigma=sigma)
     return compose(integrator, as_clock(h))
@@ -104,8 +118,6 @@ def samadams(
 ) -> Sampler:
     """SamAdams, ZBAOABZ: BAOAB on the Sundman clock, by default alpha=1, m=0.1, M=10, r=0.25.
 
-        sundman.samadams(0.01, gamma=5.0)
-
     Args:
       dtau: the step of the transformed time, or a learning rate.
       temperature: T; None is that of the target, or 1.
@@ -115,6 +127,13 @@ def samadams(
 
     Returns:
       The sampler.
+
+    Examples:
+      >>> star = sundman.targets.star()
+      >>> sampler = sundman.samadams(0.01, gamma=5.0)
+      >>> draws = sundman.sample(star, sampler, key=jax.random.key(0), steps=20)
+      >>> draws.values.shape
+      (1, 20, 2)
     """
     defaults: SundmanSettings = {"m": 0.1, "M": 10.0, "r": 0.25}
     if "a" not in clock:
@@ -135,8 +154,6 @@ def sgnht(
 ) -> Sampler:
     """SGNHT (adaptive Langevin, BADODAB) at the fixed step h.
 
-        sundman.sgnht(0.01, gamma=5.0)
-
     Args:
       h: the step: a physical time, a learning rate, an optax schedule, or a clock.
       temperature: T; None is that of the target, or 1.
@@ -146,6 +163,13 @@ def sgnht(
 
     Returns:
       The sampler.
+
+    Examples:
+      >>> star = sundman.targets.star()
+      >>> sampler = sundman.sgnht(0.01, gamma=5.0)
+      >>> draws = sundman.sample(star, sampler, key=jax.random.key(0), steps=20)
+      >>> draws.values.shape
+      (1, 20, 2)
     """
     integrator = integrators.sgnht(
         temperature, gamma=gamma, mass=mass, per_coordinate=per_coordinate
@@ -165,8 +189,6 @@ def sa_sgnht(
 ) -> Sampler:
     """SGNHT on the Sundman clock.
 
-        sundman.sa_sgnht(0.01, gamma=5.0, alpha=1.0, m=0.1, M=10.0, r=0.25)
-
     Args:
       dtau: the step of the transformed time, or a learning rate.
       temperature: T; None is that of the target, or 1.
@@ -177,6 +199,13 @@ def sa_sgnht(
 
     Returns:
       The sampler.
+
+    Examples:
+      >>> star = sundman.targets.star()
+      >>> sampler = sundman.sa_sgnht(0.01, gamma=5.0, alpha=1.0, m=0.1, M=10.0, r=0.25)
+      >>> draws = sundman.sample(star, sampler, key=jax.random.key(0), steps=20)
+      >>> draws.values.shape
+      (1, 20, 2)
     """
     integrator = integrators.sgnht(
         temperature, gamma=gamma, mass=mass, per_coordinate=per_coordinate
@@ -194,8 +223,6 @@ def obabo(
 ) -> Sampler:
     """OBABO kinetic Langevin at the fixed step h.
 
-        sundman.obabo(0.01, gamma=5.0)
-
     Args:
       h: the step: a physical time, a learning rate, an optax schedule, or a clock.
       temperature: T; None is that of the target, or 1.
@@ -204,6 +231,13 @@ def obabo(
 
     Returns:
       The sampler.
+
+    Examples:
+      >>> star = sundman.targets.star()
+      >>> sampler = sundman.obabo(0.01, gamma=5.0)
+      >>> draws = sundman.sample(star, sampler, key=jax.random.key(0), steps=20)
+      >>> draws.values.shape
+      (1, 20, 2)
     """
     integrator = integrators.obabo(temperature, gamma=gamma, sigma=sigma)
     return compose(integrator, as_clock(h))

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 import jax
 
@@ -12,21 +11,20 @@ from sundman.clocks import Clock
 from sundman.clocks.base import Step
 from sundman.integrators import Integrator
 from sundman.noise import Noise
-from sundman.recipes.registry import recipe
-from sundman.recipes.steps import StepOrClock, as_clock
+from sundman.recipes.registry import KnownTarget, StepOrClock, as_clock, recipe
 from sundman.samplers import Sampler, compose
-from sundman.value import Number
+from sundman.value import Number, Settings
 
-_CYCLE = 2000
+_SUGGESTED_CYCLE = 2000
 
 
-def _cycles(target: Any, step: float, squared_gradient: float) -> Mapping[str, Any]:
+def _cycles(target: KnownTarget, step: float, squared_gradient: float) -> Settings:
     """Cycles whose sampling stage has a mean step near the usual one."""
     del target, squared_gradient
-    return {"h": 4.0 * step, "cycle": _CYCLE}
+    return {"h": 4.0 * step, "cycle": _SUGGESTED_CYCLE}
 
 
-def _energies(target: Any, step: float, squared_gradient: float) -> Mapping[str, Any]:
+def _energies(target: KnownTarget, step: float, squared_gradient: float) -> Settings:
     """The range of energies of exact draws."""
     del step, squared_gradient
     energies = jax.vmap(target.potential)(target.exact(jax.random.key(0), 4096))
@@ -60,8 +58,6 @@ def cyclical_sgld(
     dt_n = h/2 (cos(pi (n mod cycle) / cycle) + 1), T = 0 in the first ``explore`` steps of a cycle,
     or that fraction of it. :func:`sundman.sample` takes draws from the sampling stages only.
 
-        sundman.cyclical_sgld(4e-3, cycle=2000)
-
     Args:
       h: the longest step, a physical time or a learning rate.
       temperature: T; None is that of the target, or 1.
@@ -71,6 +67,16 @@ def cyclical_sgld(
 
     Returns:
       The sampler.
+
+    Examples:
+      >>> star = sundman.targets.star()
+
+      Of every ten steps the last two sample:
+
+      >>> sampler = sundman.cyclical_sgld(4e-3, cycle=10)
+      >>> draws = sundman.sample(star, sampler, key=jax.random.key(0), steps=20)
+      >>> draws.values.shape
+      (1, 4, 2)
     """
     return _in_cycles(
         integrators.euler_maruyama(temperature, noise=noise),
@@ -90,8 +96,6 @@ def cyclical_sghmc(
 ) -> Sampler:
     """Cyclical SGHMC: in each cycle descent with momentum, then SGHMC; as :func:`cyclical_sgld`.
 
-        sundman.cyclical_sghmc(0.02, cycle=2000, gamma=5.0)
-
     Args:
       h: the longest step, a physical time or a learning rate.
       temperature: T; None is that of the target, or 1.
@@ -102,6 +106,16 @@ def cyclical_sghmc(
 
     Returns:
       The sampler.
+
+    Examples:
+      >>> star = sundman.targets.star()
+
+      Of every ten steps the last two sample:
+
+      >>> sampler = sundman.cyclical_sghmc(0.02, cycle=10, gamma=5.0)
+      >>> draws = sundman.sample(star, sampler, key=jax.random.key(0), steps=20)
+      >>> draws.values.shape
+      (1, 4, 2)
     """
     return _in_cycles(
         integrators.sghmc(temperature, gamma=gamma, sigma=sigma),
@@ -124,8 +138,6 @@ def replica_exchange_sgld(
     A swap of neighbours is tried once in ``swap_every`` steps on average, at random. The draws are
     those of the first copy, at temperature T.
 
-        sundman.replica_exchange_sgld(1e-3, ratios=(1.0, 2.0, 4.0))
-
     Args:
       h: the step, a physical time.
       temperature: T; None is that of the target, or 1.
@@ -136,6 +148,13 @@ def replica_exchange_sgld(
 
     Returns:
       The sampler.
+
+    Examples:
+      >>> star = sundman.targets.star()
+      >>> sampler = sundman.replica_exchange_sgld(1e-3, ratios=(1.0, 2.0, 4.0))
+      >>> draws = sundman.sample(star, sampler, key=jax.random.key(0), steps=20)
+      >>> draws.values.shape
+      (1, 20, 2)
     """
     check.positive(h=h, swap_every=swap_every)
     if check.known(swap_every) and swap_every < 1:
@@ -172,8 +191,6 @@ def contour_sgld(
     With ``learn`` equal to the burn-in of the run the landscape is fixed before the first draw, and
     averages are not biased by its changes.
 
-        sundman.contour_sgld(1e-3, low=0.0, high=25.0, learn=10_000)
-
     Args:
       h: the step: a physical time, a learning rate, an optax schedule, or a clock.
       temperature: T; None is that of the target, or 1.
@@ -186,6 +203,13 @@ def contour_sgld(
 
     Returns:
       The sampler.
+
+    Examples:
+      >>> star = sundman.targets.star()
+      >>> sampler = sundman.contour_sgld(1e-3, low=0.0, high=25.0, learn=10)
+      >>> draws = sundman.sample(star, sampler, key=jax.random.key(0), steps=20)
+      >>> draws.values.shape
+      (1, 20, 2)
     """
     return compose(
         integrators.contour(

@@ -8,8 +8,7 @@ from sundman import clocks, integrators
 from sundman.clocks import SundmanSettings
 from sundman.clocks.base import Step
 from sundman.noise import Noise
-from sundman.recipes.registry import recipe
-from sundman.recipes.steps import StepOrClock, as_clock
+from sundman.recipes.registry import StepOrClock, as_clock, recipe
 from sundman.samplers import Sampler, compose
 from sundman.value import Number
 
@@ -22,10 +21,6 @@ def sgld(
 
     theta <- theta - h G + sqrt(2 T h) eps.
 
-        sundman.sgld(1e-3)                            # dt = 0.001
-        sundman.sgld(sundman.LearningRate(0.1))       # on the mean loss: dt = 0.1 / N
-        sundman.sgld(optax.cosine_decay_schedule(1e-3, 10_000))
-
     Args:
       h: the step: a physical time, a learning rate, an optax schedule, or a clock.
       temperature: T; None is that of the target, or 1.
@@ -33,6 +28,19 @@ def sgld(
 
     Returns:
       The sampler.
+
+    Examples:
+      >>> star = sundman.targets.star()
+      >>> sampler = sundman.sgld(1e-3)
+      >>> draws = sundman.sample(star, sampler, key=jax.random.key(0), steps=20)
+      >>> draws.values.shape
+      (1, 20, 2)
+
+      The step may also be a learning rate h on the mean loss of N rows, dt = h / N, or a schedule:
+
+      >>> sundman.sgld(sundman.LearningRate(0.1))
+      sundman.compose(integrators.euler_maruyama(), clocks.constant(sundman.LearningRate(0.1)))
+      >>> sampler = sundman.sgld(optax.cosine_decay_schedule(1e-3, 10_000))
     """
     return compose(integrators.euler_maruyama(temperature, noise=noise), as_clock(h))
 
@@ -49,8 +57,6 @@ def sa_sgld(
 
     theta <- theta - dt G + sqrt(2 T dt) eps,   dt = psi(zeta) dtau.
 
-        sundman.sa_sgld(1e-3, alpha=0.5, m=0.1, M=10.0, r=0.5, omega=100.0)
-
     Args:
       dtau: the step of the transformed time, or a learning rate.
       temperature: T; None is that of the target, or 1.
@@ -59,6 +65,13 @@ def sa_sgld(
 
     Returns:
       The sampler.
+
+    Examples:
+      >>> star = sundman.targets.star()
+      >>> sampler = sundman.sa_sgld(1e-3, alpha=0.5, m=0.1, M=10.0, r=0.5, omega=100.0)
+      >>> draws = sundman.sample(star, sampler, key=jax.random.key(0), steps=20)
+      >>> draws.values.shape
+      (1, 20, 2)
     """
     return compose(
         integrators.euler_maruyama(temperature, noise=noise), clocks.sundman(dtau, **clock)
@@ -69,7 +82,19 @@ def sa_sgld(
 def lm(h: StepOrClock, temperature: Number | None = None) -> Sampler:
     """Leimkuhler-Matthews at the fixed step h: second order in h.
 
-    sundman.lm(1e-3)
+    Args:
+      h: the step: a physical time, a learning rate, an optax schedule, or a clock.
+      temperature: T; None is that of the target, or 1.
+
+    Returns:
+      The sampler.
+
+    Examples:
+      >>> star = sundman.targets.star()
+      >>> sampler = sundman.lm(1e-3)
+      >>> draws = sundman.sample(star, sampler, key=jax.random.key(0), steps=20)
+      >>> draws.values.shape
+      (1, 20, 2)
     """
     return compose(integrators.leimkuhler_matthews(temperature), as_clock(h))
 
@@ -80,8 +105,6 @@ def sa_lm(
 ) -> Sampler:
     """Leimkuhler-Matthews on the Sundman clock; needs a lag or a long memory.
 
-        sundman.sa_lm(6e-4, a=0.01, M=10.0, r=0.5, omega=520.0, psi="scale_free", lag="guarded")
-
     Args:
       dtau: the step of the transformed time, or a learning rate.
       temperature: T; None is that of the target, or 1.
@@ -89,5 +112,14 @@ def sa_lm(
 
     Returns:
       The sampler.
+
+    Examples:
+      >>> star = sundman.targets.star()
+      >>> sampler = sundman.sa_lm(
+      ...     6e-4, a=0.01, M=10.0, r=0.5, omega=520.0, psi="scale_free", lag="guarded"
+      ... )
+      >>> draws = sundman.sample(star, sampler, key=jax.random.key(0), steps=20)
+      >>> draws.values.shape
+      (1, 20, 2)
     """
     return compose(integrators.leimkuhler_matthews(temperature), clocks.sundman(dtau, **clock))

@@ -6,25 +6,22 @@ On the Sundman clock they are ``compose(integrators.psgld(...), clocks.sundman(.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from typing import Any
 
 from sundman import clocks, integrators, metric_tensors
 from sundman.curvature import Curvature
 from sundman.metric_tensors import Metric
-from sundman.recipes.registry import recipe
-from sundman.recipes.steps import StepOrClock, as_clock
+from sundman.recipes.registry import KnownTarget, StepOrClock, as_clock, recipe
 from sundman.samplers import Sampler, compose
-from sundman.value import Number
+from sundman.value import Number, Settings
 
 
-def _preconditioned(target: Any, step: float, squared_gradient: float) -> Mapping[str, Any]:
+def _preconditioned(target: KnownTarget, step: float, squared_gradient: float) -> Settings:
     """The step and eps in units of the usual slope of a coordinate."""
     slope = math.sqrt(squared_gradient / target.dim)
     return {"h": step * slope, "eps": 0.1 * slope}
 
 
-def _monge(target: Any, step: float, squared_gradient: float) -> Mapping[str, Any]:
+def _monge(target: KnownTarget, step: float, squared_gradient: float) -> Settings:
     """The Monge metric, which halves the step along the usual slope."""
     del step
     return {"metric": metric_tensors.monge(target.potential, squared_gradient**-0.5)}
@@ -45,8 +42,6 @@ def psgld(
 
     theta <- theta - h P G + h T Gamma + sqrt(2 T h P) xi,   P = 1 / (sqrt(V) + eps).
 
-        sundman.psgld(1e-3, eps=0.1)
-
     Args:
       h: the step: a physical time, a learning rate, an optax schedule, or a clock.
       temperature: T; None is that of the target, or 1.
@@ -58,6 +53,13 @@ def psgld(
 
     Returns:
       The sampler.
+
+    Examples:
+      >>> star = sundman.targets.star()
+      >>> sampler = sundman.psgld(1e-3, eps=0.1)
+      >>> draws = sundman.sample(star, sampler, key=jax.random.key(0), steps=20)
+      >>> draws.values.shape
+      (1, 20, 2)
     """
     integrator = integrators.psgld(
         temperature,
@@ -82,8 +84,6 @@ def adam_sgld(
 ) -> Sampler:
     """AdamSGLD at the fixed step h: Adam with Langevin noise, biased by design.
 
-        sundman.adam_sgld(1e-3)
-
     Args:
       h: the step: a physical time, a learning rate, an optax schedule, or a clock.
       temperature: T; None is that of the target, or 1.
@@ -94,6 +94,13 @@ def adam_sgld(
 
     Returns:
       The sampler.
+
+    Examples:
+      >>> star = sundman.targets.star()
+      >>> sampler = sundman.adam_sgld(1e-3, eps=0.1)
+      >>> draws = sundman.sample(star, sampler, key=jax.random.key(0), steps=20)
+      >>> draws.values.shape
+      (1, 20, 2)
     """
     integrator = integrators.adam_sgld(temperature, beta1=beta1, beta2=beta2, eps=eps, scale=scale)
     return compose(integrator, as_clock(h))
@@ -111,8 +118,6 @@ def sgrld(
 
     theta <- theta - h G^{-1} grad + h T Gamma + sqrt(2 T h) G^{-1/2} xi.
 
-        sundman.sgrld(1e-3, metric=sundman.metric_tensors.monge(potential, 0.1))
-
     Args:
       h: the step: a physical time, a learning rate, an optax schedule, or a clock.
       temperature: T; None is that of the target, or 1.
@@ -121,6 +126,14 @@ def sgrld(
 
     Returns:
       The sampler.
+
+    Examples:
+      >>> star = sundman.targets.star()
+      >>> metric = sundman.metric_tensors.monge(star.potential, 0.1)
+      >>> sampler = sundman.sgrld(1e-3, metric=metric)
+      >>> draws = sundman.sample(star, sampler, key=jax.random.key(0), steps=20)
+      >>> draws.values.shape
+      (1, 20, 2)
     """
     return compose(
         integrators.sgrld(temperature, metric=metric, divergence=divergence), as_clock(h)
@@ -138,8 +151,6 @@ def sgrhmc(
 ) -> Sampler:
     """SGRHMC with friction gamma in a metric, at the fixed step h.
 
-        sundman.sgrhmc(0.01, metric=sundman.metric_tensors.monge(potential, 0.1))
-
     Args:
       h: the step: a physical time, a learning rate, an optax schedule, or a clock.
       temperature: T; None is that of the target, or 1.
@@ -149,6 +160,14 @@ def sgrhmc(
 
     Returns:
       The sampler.
+
+    Examples:
+      >>> star = sundman.targets.star()
+      >>> metric = sundman.metric_tensors.monge(star.potential, 0.1)
+      >>> sampler = sundman.sgrhmc(0.01, metric=metric)
+      >>> draws = sundman.sample(star, sampler, key=jax.random.key(0), steps=20)
+      >>> draws.values.shape
+      (1, 20, 2)
     """
     integrator = integrators.sgrhmc(temperature, metric=metric, gamma=gamma, divergence=divergence)
     return compose(integrator, as_clock(h))

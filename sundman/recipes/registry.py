@@ -7,15 +7,52 @@ momentum, citation and the rest are facts of its integrator and clock.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Protocol, TypeAlias, TypeVar
 
+from jax import Array
+
+from sundman import clocks
+from sundman._types import PyTree
 from sundman.clocks import Clock, SundmanSettings
+from sundman.clocks.base import Schedule, Step
 from sundman.integrators import Integrator
 from sundman.samplers import Sampler
+from sundman.value import Settings
 
-Suggest = Callable[[Any, float, float], Mapping[str, Any]]
+StepOrClock: TypeAlias = Step | Schedule | Clock
+"""The step of a recipe: a physical time, a learning rate, a schedule, or a clock."""
+
+
+class KnownTarget(Protocol):
+    """What a recipe may ask of a target to suggest settings for it."""
+
+    @property
+    def dim(self) -> int:
+        """How many coordinates there are."""
+        ...
+
+    def potential(self, position: PyTree, /) -> Array:
+        """U."""
+        ...
+
+    def exact(self, key: Array, number: int, /) -> PyTree:
+        """Exact draws."""
+        ...
+
+
+Suggest: TypeAlias = Callable[[KnownTarget, float, float], Settings]
+_Make = TypeVar("_Make", bound=Callable[..., Sampler])
+
+
+def as_clock(h: StepOrClock) -> Clock:
+    """The clock of a step."""
+    if isinstance(h, Clock):
+        return h
+    if callable(h):
+        return clocks.schedule(h)
+    return clocks.constant(h)
 
 
 @dataclass(frozen=True)
@@ -92,7 +129,7 @@ def recipe(
     in_cycles: bool = False,
     for_networks: bool = False,
     suggest: Suggest | None = None,
-) -> Callable[[Callable[..., Sampler]], Any]:
+) -> Callable[[_Make], _Make]:
     """Register a function that makes a sampler, with its facts.
 
     Args:
@@ -107,7 +144,7 @@ def recipe(
       A decorator that leaves the function as it is.
     """
 
-    def register(make: Callable[..., Sampler]) -> Callable[..., Sampler]:
+    def register(make: _Make) -> _Make:
         name = make.__name__
         RECIPES[name] = Recipe(
             name, label, make, integrator, clock, in_cycles, for_networks, suggest

@@ -69,11 +69,11 @@ def _papers(recipe: Recipe) -> str:
 
 def _authors_and_year(entry: str) -> str:
     """``Welling, Teh (2011)`` of a BibTeX entry."""
-    found = [
+    matches = [
         re.search(rf"\b{name}\s*=\s*[{{\"]?(.+?)[}}\"]?,?\s*\n", entry, re.DOTALL)
         for name in ("author", "year")
     ]
-    authors, year = (match.group(1) if match else "" for match in found)
+    authors, year = (match.group(1) if match else "" for match in matches)
     names = [each.split(",")[0] for each in re.split(r"\s+and\s+", authors)]
     who = f"{names[0]} et al." if len(names) > 3 else ", ".join(names)
     return re.sub(r"[{}\\'\"]", "", f"{who} ({year})")

@@ -1,4 +1,4 @@
-"""Figures of a run, as PNG with their content in words. Needs matplotlib.
+"""Figures of a run and of its draws, as PNG with their content in words. Needs matplotlib.
 
 Each is about as wide as half a page, so that two stand side by side on a screen and one fills a
 phone with its text still readable.
@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import io
 from collections.abc import Callable
-from typing import Any
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -25,12 +24,13 @@ from sundman.targets import Target
 
 DPI = 200
 WIDTH, HEIGHT = 5.2, 3.4  # inches
+_COLOR, _COLOR_LOST = "#2b7a78", "#9b2226"
 _CHAINS = 4
 _LINE = 600  # points of a line
-_POINTS = 4000
+_POINTS, _PAIR_POINTS = 4000, 2000
 
 
-def png(figure: Any, *, dpi: int = DPI) -> bytes:
+def png(figure: Canvas, *, dpi: int = DPI) -> bytes:
     """A matplotlib figure as PNG, on white; the figure is closed.
 
     In 256 colours: a third of the size, and no difference to the eye.
@@ -52,7 +52,15 @@ def draw(
     caption: str = "",
     size: tuple[float, float] = (WIDTH, HEIGHT),
 ) -> Figure:
-    """A figure of a report, drawn by ``draw_on`` in the project's style."""
+    """A figure of a report, in the project's style.
+
+    Args:
+      draw_on: draws on the matplotlib figure that it is given.
+      title: what the figure shows.
+      alt: its content in words, for those who cannot see it.
+      caption: what to know to read it.
+      size: width and height in inches.
+    """
     with plot.style():
         canvas = Canvas(figsize=size, layout="constrained")
         draw_on(canvas)
@@ -91,7 +99,7 @@ def stepsizes(draws: Draws) -> Figure:
     alt = f"Histogram of the step dt over {dt.size:,} draws, on a logarithmic axis. {_range(dt)}."
 
     def draw_on(canvas: Canvas) -> None:
-        plot.stepsizes(canvas.subplots(), draws, bins=bins, color="#2b7a78")
+        plot.stepsizes(canvas.subplots(), draws, bins=bins, color=_COLOR)
 
     return draw(draw_on, title="Histogram of the step.", alt=alt, caption="Every draw counts once.")
 
@@ -109,7 +117,7 @@ def weights(draws: Draws) -> Figure:
         ax = canvas.subplots()
         every = max(1, len(held) // 2000)
         ax.plot([0, 100], [0, 100], color="0.6", linestyle="--", linewidth=0.8)
-        ax.plot(100 * share[::every], 100 * held[::every], color="#2b7a78")
+        ax.plot(100 * share[::every], 100 * held[::every], color=_COLOR)
         ax.set(xlim=(0, 100), ylim=(0, 101), xlabel="draws, heaviest first (%)")
         ax.set(ylabel="share of the weight (%)")
 
@@ -147,6 +155,68 @@ def over_contours(draws: Draws, target: Target) -> Figure:
                 size=(WIDTH + 0.6, WIDTH - 0.4))  # fmt: skip
 
 
+def traces(draws: Draws, values: np.ndarray, labels: list[str], total: int) -> Figure:
+    """Each of these components, (chain, draw, k), along the run; a panel each."""
+    every = -(-len(draws) // _LINE)
+    chains = min(draws.chains, _CHAINS)
+    alive = np.where(draws.weight > 0, 1.0, np.nan)[:chains, ::every]
+    number = np.arange(0, len(draws), every)
+    colors = plot.colors()(np.linspace(0.05, 0.95, max(chains, 2)))
+
+    def draw_on(canvas: Canvas) -> None:
+        panels = canvas.subplots(len(labels), 1, sharex=True, squeeze=False)[:, 0]
+        for i, (ax, label) in enumerate(zip(panels, labels, strict=True)):
+            for chain in range(chains):
+                line = values[chain, ::every, i] * alive[chain]
+                ax.plot(number, line, color=colors[chain], linewidth=0.6, alpha=0.85)
+            ax.set_ylabel(_short(label))
+        panels[-1].set_xlabel("draw")
+
+    caption = f"{chains} of {draws.chains} chains. " if chains < draws.chains else ""
+    if total > len(labels):
+        caption += f"{len(labels)} of {total:,} components, evenly spaced."
+    alt = f"Traces of {', '.join(labels)} against the number of the draw, {chains} lines each."
+    size = (WIDTH, 1.1 + 1.15 * len(labels))
+    return draw(draw_on, title="Traces.", alt=alt, caption=caption.strip(), size=size)
+
+
+def pairs(draws: Draws, values: np.ndarray, labels: list[str]) -> Figure:
+    """Weighted histograms of the components, and each against each, picked by weight.
+
+    Draws that are not finite are left out; there must be one that is, and counts.
+    """
+    flat = values.reshape(draws.weight.size, -1).astype(np.float64)
+    finite = np.isfinite(flat).all(axis=1)
+    weight = np.where(finite, draws.weight.astype(np.float64).ravel(), 0.0)
+    picked = _picked(weight, _PAIR_POINTS)
+    size = len(labels)
+    mean = np.average(flat[weight > 0], axis=0, weights=weight[weight > 0])
+
+    def draw_on(canvas: Canvas) -> None:
+        panels = canvas.subplots(size, size, squeeze=False, sharex="col")
+        for (i, j), ax in np.ndenumerate(panels):
+            if j > i:
+                ax.set_visible(False)
+            elif i == j:
+                _histogram(ax, flat[weight > 0, i], weight[weight > 0])
+            else:
+                ax.scatter(flat[picked, j], flat[picked, i], s=2.0, linewidths=0, alpha=0.5,
+                           color=_COLOR, rasterized=True)  # fmt: skip
+            if j == 0 and i > 0:
+                ax.set_ylabel(_short(labels[i]))
+            if i == size - 1:
+                ax.set_xlabel(_short(labels[j]))
+
+    means = ", ".join(f"{label} {m:.3g}" for label, m in zip(labels, mean, strict=True))
+    alt = f"Histograms of {', '.join(labels)} and scatter plots of their pairs. Means: {means}."
+    caption = f"Histograms are weighted; {len(picked):,} points, picked in proportion to weight."
+    if size == 1:
+        caption = "Weighted."
+    inches = (WIDTH, WIDTH - 0.4) if size > 1 else (WIDTH, 3.0)
+    return draw(draw_on, title="One by one and in pairs." if size > 1 else "Histogram.", alt=alt,
+                caption=caption, size=inches)  # fmt: skip
+
+
 def _per_draw(draws: Draws, name: str) -> np.ndarray:
     """A statistic as (chain, draw); the mean over the tensors of a blockwise clock."""
     column = np.asarray(draws.stats[name], np.float64)
@@ -154,9 +224,9 @@ def _per_draw(draws: Draws, name: str) -> np.ndarray:
 
 
 def _first_chains(draws: Draws, name: str) -> Draws:
-    kept = slice(0, _CHAINS)
-    stats = {name: np.asarray(draws.stats[name])[kept]}
-    return Draws({}, draws.weight[kept], stats, draws.diverged[kept], None, draws.settings)
+    first = slice(0, _CHAINS)
+    stats = {name: np.asarray(draws.stats[name])[first]}
+    return Draws({}, draws.weight[first], stats, draws.diverged[first], None, draws.settings)
 
 
 def _cycle(ax: Axes, chains: int) -> None:
@@ -169,7 +239,7 @@ def _end_of_lost(ax: Axes, draws: Draws) -> None:
         x, y = (np.asarray(data, np.float64) for data in line.get_data())
         alive = np.flatnonzero(np.isfinite(y))
         if lost and len(alive):
-            ax.plot(x[alive[-1]], y[alive[-1]], "x", color="#9b2226", markersize=6, zorder=5)
+            ax.plot(x[alive[-1]], y[alive[-1]], "x", color=_COLOR_LOST, markersize=6, zorder=5)
 
 
 def _range(values: np.ndarray) -> str:
@@ -186,3 +256,20 @@ def _many(count: int, what: str) -> str:
 
 def _sentence(text: str) -> str:
     return f"{text[0].upper()}{text[1:]}." if text else ""
+
+
+def _histogram(ax: Axes, values: np.ndarray, weight: np.ndarray) -> None:
+    bins = int(np.clip(np.sqrt(values.size), 8, 50))
+    ax.hist(values, bins=bins, weights=weight / weight.sum(), color=_COLOR)
+    ax.set_yticks([])
+    ax.spines["left"].set_visible(False)
+
+
+def _picked(weight: np.ndarray, most: int) -> np.ndarray:
+    count = min(most, int(np.count_nonzero(weight)))
+    rng = np.random.default_rng(0)
+    return rng.choice(weight.size, count, replace=False, p=weight / weight.sum())
+
+
+def _short(label: str) -> str:
+    return label if len(label) <= 22 else f"…{label[-21:]}"

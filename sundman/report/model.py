@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Literal
 
 Outcome = Literal["reproduces", "partly", "does not reproduce", "not tested"]
 
@@ -69,8 +69,8 @@ class Report:
     title: str
     summary: str
     command: str
-    settings: Mapping[str, Any]
-    made: Mapping[str, Any]
+    settings: Mapping[str, object]
+    made: Mapping[str, object]
     verdicts: Sequence[Verdict] = ()
     sections: Sequence[Section] = ()
     citations: Sequence[str] = field(default=())

@@ -12,8 +12,16 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from sundman._files import write_bytes
-from sundman.report import tables
-from sundman.report.html import element, escape, inline, paragraphs
+from sundman.report.html import (
+    element,
+    escape,
+    inline,
+    pair_table,
+    paragraphs,
+    table,
+    tally,
+    verdict_table,
+)
 from sundman.report.model import Figure, Report, Section
 
 _STYLE = Path(__file__).with_name("report.css")
@@ -82,15 +90,15 @@ def _head(report: Report) -> str:
 def _parts(report: Report) -> Iterator[tuple[str, str]]:
     """The parts of the page in order: their titles, and their content as HTML."""
     if report.verdicts:
-        yield "Verdicts", tables.tally(report.verdicts) + tables.verdicts(report.verdicts)
+        yield "Verdicts", tally(report.verdicts) + verdict_table(report.verdicts)
     for section in report.sections:
         yield section.title, _section(section)
     if report.settings:
-        listed = tables.pairs(report.settings, ("Setting", "Value"), "Settings")
+        listed = pair_table(report.settings, ("Setting", "Value"), "Settings")
         label = element("summary", f"All settings ({len(report.settings)})")
         yield "Settings", element("details", label, listed)
     if report.made:
-        yield "How it was made", tables.pairs(report.made, ("What", "Value"), "How it was made")
+        yield "How it was made", pair_table(report.made, ("What", "Value"), "How it was made")
     if report.command:
         yield "Run it again", _code(report.command, "Command")
     if report.citations:
@@ -98,12 +106,12 @@ def _parts(report: Report) -> Iterator[tuple[str, str]]:
 
 
 def _section(section: Section) -> str:
-    shown_tables = "".join(tables.table(table) for table in section.tables)
+    tables = "".join(table(each) for each in section.tables)
     figures = "".join(_figure(figure) for figure in section.figures)
     return "\n".join(
         (
             paragraphs(section.text),
-            shown_tables,
+            tables,
             element("div", figures, class_="figures") if figures else "",
         )
     )

@@ -4,19 +4,28 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Iterator, Sequence
+import platform
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import UTC, datetime
 from typing import Any
 
 import jax
 import numpy as np
 
+import sundman
+from sundman import citations
+from sundman._optional import needs_extra
 from sundman.diagnosis import Diagnosis, diagnose
 from sundman.diagnosis.checks import some_components
 from sundman.draws import Draws
-from sundman.report import run_facts, run_tables
+from sundman.gradients import GradientEstimator, Potential
+from sundman.posterior import Posterior
+from sundman.report import run_tables
 from sundman.report.model import Report, Section
 from sundman.report.run_tables import Average
 from sundman.report.values import duration
+from sundman.store import StoreError
 from sundman.targets import Target
 
 _COMPONENTS = 4
@@ -27,7 +36,7 @@ _LOW = 10  # components up to which pairs are drawn
 def of_run(
     path_or_draws: str | os.PathLike[str] | Draws,
     *,
-    target: Any = None,
+    target: Target | Posterior | GradientEstimator | Potential | None = None,
     command: str | None = None,
 ) -> Report:
     """The report of a run. Needs matplotlib.
@@ -38,33 +47,32 @@ def of_run(
         one of :mod:`sundman.targets` knows its target.
       command: the command that makes the report again; by default, for a stored run, one that
         makes it from the stored draws.
+
+    Returns:
+      The report, for :func:`sundman.report.write` or :func:`sundman.report.render`.
     """
     _need_matplotlib()
     draws = path_or_draws if isinstance(path_or_draws, Draws) else Draws.open(path_or_draws)
-    stored = run_facts.about(draws)
+    stored = _about(draws)
     if target is None:
-        target = run_facts.stored_target(draws, stored)
-    found = diagnose(draws, target, show=False)
+        target = _stored_target(draws, stored)
+    diagnosis = diagnose(draws, target, show=False)
     averages = run_tables.averages(draws, target)
-    name = run_facts.target_name(target)
+    name = _target_name(target)
     return Report(
-        title=f"{run_facts.sampler(draws.settings)}{f' on {name}' if name else ''}",
-        summary=" ".join((_what_ran(draws), _how_it_went(draws, found), *_biased(averages))),
-        command=run_facts.command(draws) if command is None else command,
+        title=f"{draws.settings.get('sampler', 'A run')}{f' on {name}' if name else ''}",
+        summary=" ".join((_what_ran(draws), _how_it_went(draws, diagnosis), *_biased(averages))),
+        command=_command(draws) if command is None else command,
         settings=dict(sorted(draws.settings.items())),
-        made=run_facts.made(draws, stored),
-        sections=tuple(_sections(draws, target, found, averages)),
-        citations=run_facts.cited(draws),
+        made=_provenance(draws, stored),
+        sections=tuple(_sections(draws, target, diagnosis, averages)),
+        citations=_citations(draws),
     )
 
 
 def _need_matplotlib() -> None:
-    try:
+    with needs_extra("report", "a report"):
         import matplotlib  # noqa: F401
-    except ImportError as error:
-        raise ImportError(
-            "the figures of a report are drawn by matplotlib: pip install 'sundman[demo]'"
-        ) from error
 
 
 def _what_ran(draws: Draws) -> str:
@@ -82,9 +90,9 @@ def _what_ran(draws: Draws) -> str:
     return f"{text}.{ending}"
 
 
-def _how_it_went(draws: Draws, found: Diagnosis) -> str:
+def _how_it_went(draws: Draws, diagnosis: Diagnosis) -> str:
     def listed(verdict: str) -> list[str]:
-        return [row.name for row in found if row.verdict == verdict]
+        return [row.name for row in diagnosis if row.verdict == verdict]
 
     bad, look = listed("bad"), listed("look")
     if not bad and not (draws.weight > 0).any():
@@ -110,12 +118,12 @@ def _biased(averages: Sequence[Average]) -> Iterator[str]:
 
 
 def _sections(
-    draws: Draws, target: Any, found: Diagnosis, averages: Sequence[Average]
+    draws: Draws, target: object, diagnosis: Diagnosis, averages: Sequence[Average]
 ) -> Iterator[Section]:
     yield Section(
         "Can it be trusted?",
         "Each check says good, look (look into it) or bad, and what to do about it.",
-        tables=[run_tables.of_diagnosis(found)],
+        tables=[run_tables.of_diagnosis(diagnosis)],
     )
     yield Section("The chains", tables=[run_tables.of_chains(draws)])
     if not (draws.weight > 0).any():
@@ -163,20 +171,76 @@ def _weights(draws: Draws) -> Section:
     return Section("The step and the weights", " ".join(text), figures=shown)
 
 
-def _values(draws: Draws, target: Any, averages: Sequence[Average]) -> Section:
-    from sundman.report import components, figures
+def _values(draws: Draws, target: object, averages: Sequence[Average]) -> Section:
+    from sundman.report import figures
 
     total = sum(math.prod(leaf.shape[2:]) for leaf in jax.tree.leaves(draws.values))
     values, labels = some_components(draws, _COMPONENTS)
     tables = [run_tables.against_exact(averages)] if averages else []
     shown = []
-    known = isinstance(target, Target) and draws.has_position and "dt" in draws.stats
-    if known and target.window is not None and target.dim == 2:
+    placed = draws.has_position and "dt" in draws.stats
+    if placed and isinstance(target, Target) and target.window is not None and target.dim == 2:
         shown += [figures.over_contours(draws, target)]
-    shown += [components.traces(draws, values, labels, total)]
+    shown += [figures.traces(draws, values, labels, total)]
     finite = np.isfinite(values).all(axis=2) & (draws.weight > 0)
     if total <= _LOW and finite.any() and not (shown[1:] and total == 2):
-        shown += [components.pairs(draws, values, labels)]
-    kept = "positions" if draws.has_position else "values of `collect`"
-    text = f"The {kept} have {total:,} component{'s' if total > 1 else ''}."
+        shown += [figures.pairs(draws, values, labels)]
+    what = "positions" if draws.has_position else "values of `collect`"
+    text = f"The {what} have {total:,} component{'s' if total > 1 else ''}."
     return Section("The draws", text, tables, shown)
+
+
+def _about(draws: Draws) -> Mapping[str, Any]:
+    """What the store says about the run; nothing for draws in memory."""
+    if "path" not in draws.settings:
+        return {}
+    from sundman.store.directory import open_run
+
+    return open_run(draws.settings["path"]).about
+
+
+def _stored_target(draws: Draws, stored: Mapping[str, Any]) -> Target | None:
+    """The target of a stored run on one of the known targets."""
+    if stored.get("identity", {}).get("target") not in sundman.targets.names():
+        return None
+    from sundman.store.directory import open_run
+
+    try:
+        target = open_run(draws.settings["path"]).call().target
+    except StoreError:
+        return None
+    return target if isinstance(target, Target) else None
+
+
+def _target_name(target: object) -> str:
+    """The name of a target that has one; an empty text else."""
+    name = getattr(target, "name", None)
+    return name if isinstance(name, str) else ""
+
+
+def _citations(draws: Draws) -> Sequence[str]:
+    """What to cite, as BibTeX: this library alone if the sampler is not known."""
+    return citations.entries(draws if "references" in draws.settings else "sundman")
+
+
+def _command(draws: Draws) -> str:
+    """A command that makes the report again from the stored draws; empty for draws in memory."""
+    if "path" not in draws.settings:
+        return ""
+    return f"sundman report {shlex.quote(str(draws.settings['path']))} --output report.html"
+
+
+def _provenance(draws: Draws, stored: Mapping[str, Any]) -> dict[str, object]:
+    """Versions, dates, key and wall time, as far as they are known."""
+    facts = {
+        "run begun": stored.get("created", "")[:19].replace("T", " "),
+        "run by": f"sundman {stored['sundman']}, jax {stored['jax']}" if stored else "",
+        "device": stored.get("device", ""),
+        "key": stored.get("identity", {}).get("key", ""),
+        "wall time": duration(draws.settings["seconds"]) if draws.settings.get("seconds") else "",
+        "stored at": draws.settings.get("path", ""),
+        "report written": datetime.now(UTC).strftime("%Y-%m-%d %H:%M:%S UTC"),
+        "report by": f"sundman {sundman.__version__}, jax {jax.__version__}, "
+        f"Python {platform.python_version()}",
+    }
+    return {name: fact for name, fact in facts.items() if fact}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -62,9 +62,9 @@ def _last(draws: Draws, name: str, chain: int, counted: np.ndarray) -> str:
     return f"{float(np.asarray(draws.stats[name][chain])[counted][-1]):.4g}"
 
 
-def of_diagnosis(found: Diagnosis) -> Table:
+def of_diagnosis(diagnosis: Diagnosis) -> Table:
     """The rows of a diagnosis with their verdicts and hints."""
-    rows = [[row.name, row.text, _MARKS[row.verdict], row.note] for row in found]
+    rows = [[row.name, row.text, _MARKS[row.verdict], row.note] for row in diagnosis]
     return Table("Diagnosis", ("check", "value", "verdict", "what it says"), rows)
 
 
@@ -73,39 +73,39 @@ class Average(NamedTuple):
 
     name: str
     exact: float
-    found: float
+    measured: float
     error: float
 
     @property
     def off(self) -> float:
         """How far it is off, in standard errors; NaN if the error is not known."""
-        return (self.found - self.exact) / self.error if self.error > 0 else math.nan
+        return (self.measured - self.exact) / self.error if self.error > 0 else math.nan
 
 
-def averages(draws: Draws, target: Any) -> list[Average]:
+def averages(draws: Draws, target: object) -> list[Average]:
     """Weighted averages of a target's observables; none if nothing exact is known."""
     counts = draws.has_position and bool((draws.weight > 0).any())
     if not counts or not isinstance(target, Target) or not target.truth:
         return []
     observables = {name: target.observables[name] for name in target.truth}
-    found: Any = estimate.mean(draws, lambda x: {name: f(x) for name, f in observables.items()})
+    means = estimate.mean(draws, lambda x: {name: f(x) for name, f in observables.items()})
     return [
-        Average(name, exact, float(found.value[name]), float(found.error[name]))
+        Average(name, exact, float(means.value[name]), float(means.error[name]))
         for name, exact in target.truth.items()
     ]
 
 
-def against_exact(given: Sequence[Average]) -> Table:
+def against_exact(compared: Sequence[Average]) -> Table:
     """The averages of a run and their exact values."""
     rows = [
         [
             each.name,
             f"{each.exact:.4g}",
-            f"{each.found:.4g}",
+            f"{each.measured:.4g}",
             f"{float(f'{each.error:.2g}'):g}",
             f"{each.off:+.1f}" if math.isfinite(each.off) else "–",
         ]
-        for each in given
+        for each in compared
     ]
     columns = ("observable", "exact", "found", "standard error", "off by, in errors")
     caption = "Beyond about 3 errors the difference is a bias, of the step or of the mixing."

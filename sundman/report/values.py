@@ -7,7 +7,7 @@ import re
 from collections.abc import Collection, Iterator, Mapping
 from datetime import date
 from pathlib import PurePath
-from typing import Any
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 
@@ -16,7 +16,15 @@ _MOST_CHARACTERS = 400
 _ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
 
 
-def flat(values: Mapping[Any, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+@runtime_checkable
+class _ArrayLike(Protocol):
+    """An array of any library, or a random key."""
+
+    shape: tuple[int, ...]
+    dtype: object
+
+
+def flat(values: Mapping[str, object], prefix: str = "") -> Iterator[tuple[str, object]]:
     """Names and values; those of a mapping inside are named ``outer.inner``."""
     for name, value in values.items():
         full = f"{prefix}{name}"
@@ -26,7 +34,7 @@ def flat(values: Mapping[Any, Any], prefix: str = "") -> Iterator[tuple[str, Any
             yield full, value
 
 
-def shown(value: Any) -> str:
+def shown(value: object) -> str:
     """One value as text that a person can read, and copy if it is a number."""
     if value is None:
         return "not set"
@@ -40,7 +48,7 @@ def shown(value: Any) -> str:
         return _number(value)
     if isinstance(value, int | PurePath | date):
         return str(value)
-    if hasattr(value, "shape") and hasattr(value, "dtype"):
+    if isinstance(value, _ArrayLike):
         return _array(value)
     if isinstance(value, Collection) and not isinstance(value, bytes):
         return _items(list(value))
@@ -68,7 +76,7 @@ def _number(value: float) -> str:
     return repr(value)
 
 
-def _items(items: list[Any]) -> str:
+def _items(items: list[object]) -> str:
     if not items:
         return "empty"
     texts = [shown(item) for item in items[:_MOST_ITEMS]]
@@ -79,13 +87,13 @@ def _items(items: list[Any]) -> str:
     return _cut(", ".join(texts)) + f", … ({len(items)} in all)"
 
 
-def _same(one: Any, other: Any) -> bool:
+def _same(one: object, other: object) -> bool:
     """Whether two items are the same number or text; anything else is taken for different."""
     simple = int | float | str | None
     return isinstance(one, simple) and isinstance(other, simple) and one == other
 
 
-def _array(value: Any) -> str:
+def _array(value: _ArrayLike) -> str:
     if math.prod(value.shape) <= _MOST_ITEMS:
         try:
             return _items(np.asarray(value).ravel().tolist())

@@ -9,20 +9,24 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-import zarr
-from zarr.codecs import Crc32cCodec
-from zarr.storage import LocalStore
 
+from sundman._optional import needs_extra
+from sundman._types import Index
 from sundman.store.files import StoreError
+
+with needs_extra("store", "a stored run"):
+    import zarr
+    from numpy.typing import DTypeLike
+    from zarr.codecs import Crc32cCodec
+from zarr.storage import LocalStore
 
 _CHUNK_BYTES = 4 * 2**20
 _CHECKSUM_BYTES = 4
 
 
-def create(path: Path, shapes: Mapping[str, tuple[tuple[int, ...], Any]]) -> None:
+def create(path: Path, shapes: Mapping[str, tuple[tuple[int, ...], DTypeLike]]) -> None:
     """Empty arrays, by name; shapes are (chain, draw, ...)."""
     group = zarr.create_group(store=str(path))
     for name, (shape, given) in shapes.items():
@@ -117,7 +121,7 @@ class LazyArray:
         """Number of chains."""
         return self.shape[0]
 
-    def __getitem__(self, key: Any) -> np.ndarray:
+    def __getitem__(self, key: Index) -> np.ndarray:
         """NumPy indexing by integers, slices and, along one axis, arrays of integers."""
         parts = key if isinstance(key, tuple) else (key,)
         if any(part is None or part is Ellipsis for part in parts):
@@ -138,7 +142,7 @@ class LazyArray:
             raise StoreError(f"{self._array.path!r} is damaged on disk: {error}") from error
 
     @staticmethod
-    def _within(part: Any, size: int) -> Any:
+    def _within(part: object, size: int) -> slice | int | np.ndarray:
         if isinstance(part, slice):
             begin, end, step = part.indices(size)
             return slice(begin, end) if step == 1 else part
@@ -150,7 +154,7 @@ class LazyArray:
         rows = np.where(rows < 0, rows + size, rows)
         return int(rows) if rows.ndim == 0 else rows
 
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+    def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> np.ndarray:
         """All of it."""
         whole = self[:]
         return whole if dtype is None else whole.astype(dtype)

@@ -8,15 +8,17 @@ import threading
 import warnings
 import zlib
 from pathlib import Path
-from typing import Any
+from types import ModuleType
+from typing import TypeAlias
 
 import numpy as np
 
+from sundman._optional import needs_extra
 from sundman.store.files import StoreError
 
 _KEPT = 2
 _ONE_AT_A_TIME = threading.Lock()  # orbax in two threads may wait for itself
-Tree = dict[str, Any]
+Tree: TypeAlias = dict[str, dict[str, np.ndarray]]
 
 
 def _checksum(tree: Tree) -> int:
@@ -29,8 +31,9 @@ def _checksum(tree: Tree) -> int:
     return total
 
 
-def _orbax() -> Any:
-    import orbax.checkpoint as orbax
+def _orbax() -> ModuleType:
+    with needs_extra("store", "a stored run"):
+        import orbax.checkpoint as orbax
 
     logging.getLogger("absl").setLevel(logging.ERROR)
     return orbax
@@ -43,7 +46,7 @@ def save(directory: Path, number: int, tree: Tree) -> None:
         for group, parts in tree.items()
         if parts
     }
-    host["checksum"] = {"crc32": np.uint32(_checksum(host))}
+    host["checksum"] = {"crc32": np.asarray(_checksum(host), np.uint32)}
     host = _without_empty(host)
     path = directory / f"{number:09d}"
     remove_from(directory, number)

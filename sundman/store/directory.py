@@ -11,18 +11,19 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
-import cloudpickle
-import jax
-import numpy as np
+from numpy.typing import DTypeLike
 
 from sundman._files import write_bytes, write_json
-from sundman._types import PyTree
+from sundman._optional import needs_extra
+from sundman._types import PyTree, Settings
 from sundman.store import arrays, checkpoint
 from sundman.store.files import Lock, StoreError, read_json, writing
 
-FORMAT = 1
+with needs_extra("store", "a stored run"):
+    import cloudpickle
+
+FORMAT = 2
 _FIELDS = (
     "arrays",
     "chains",
@@ -36,7 +37,7 @@ _FIELDS = (
 )
 
 
-def differences(stored: Mapping[str, Any], given: Mapping[str, Any]) -> list[str]:
+def differences(stored: Settings, given: Settings) -> list[str]:
     """What differs between two flat mappings, in words."""
     found = []
     for name in sorted({*stored, *given}):
@@ -51,7 +52,7 @@ class Run:
     """A run's directory, opened; ``lock`` is held by the process that writes."""
 
     path: Path
-    about: dict[str, Any]
+    about: Settings
     lock: Lock | None = None
 
     @property
@@ -68,11 +69,11 @@ class Run:
         """The draws."""
         return arrays.Arrays(self.path / "draws.zarr", mode)
 
-    def progress(self) -> dict[str, Any]:
+    def progress(self) -> Settings:
         """How far the run is, as last written."""
         return read_json(self.path / "progress.json", ("draws", "finished"))
 
-    def write_progress(self, progress: Mapping[str, Any]) -> None:
+    def write_progress(self, progress: Settings) -> None:
         """Say how far the run is; readers see these draws from now on."""
         write_json(self.path / "progress.json", dict(progress))
 
@@ -80,7 +81,7 @@ class Run:
         """The skeletons of values, positions and online averages."""
         return _unpickle(self.path / "structure.pkl")
 
-    def call(self) -> Any:
+    def call(self) -> object:
         """The call that made the run."""
         if not self.about["resumable"]["by_path"]:
             raise StoreError(
@@ -91,7 +92,7 @@ class Run:
         return _unpickle(self.path / "call.pkl")
 
 
-def _unpickle(path: Path) -> Any:
+def _unpickle(path: Path) -> PyTree:
     try:
         return pickle.loads(path.read_bytes())
     except FileNotFoundError:
@@ -132,10 +133,10 @@ def open_run(path: str | os.PathLike[str]) -> Run:
 
 def create(
     path: str | os.PathLike[str],
-    about: Mapping[str, Any],
-    call: Any | None,
+    about: Settings,
+    call: object,
     structure: Mapping[str, PyTree],
-    shapes: Mapping[str, tuple[tuple[int, ...], Any]],
+    shapes: Mapping[str, tuple[tuple[int, ...], DTypeLike]],
     state: checkpoint.Tree,
 ) -> Run:
     """A new run's directory, complete or not there at all; the lock is held.
@@ -185,7 +186,7 @@ def _remove_litter(where: Path) -> None:
         lock.release()
 
 
-def _save_call(path: Path, call: Any) -> dict[str, Any]:
+def _save_call(path: Path, call: object) -> Settings:
     if call is None:
         return {"by_path": False, "reason": "it was begun with resume=True"}
     try:
@@ -194,8 +195,3 @@ def _save_call(path: Path, call: Any) -> dict[str, Any]:
         return {"by_path": False, "reason": f"its arguments cannot be saved ({error})"}
     write_bytes(path, content)
     return {"by_path": True, "reason": ""}
-
-
-def as_arrays(tree: PyTree) -> dict[str, np.ndarray]:
-    """The leaves of a pytree by number, for a checkpoint."""
-    return {f"{i:05d}": np.asarray(leaf) for i, leaf in enumerate(jax.tree.leaves(tree))}

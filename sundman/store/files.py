@@ -8,16 +8,16 @@ import os
 import socket
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
 from sundman._optional import needs_extra
+from sundman._types import Json
 
 
 class StoreError(RuntimeError):
     """A run on disk cannot be written, read or resumed; the message says why and what to do."""
 
 
-def read_json(path: Path, needed: Sequence[str] = ()) -> Any:
+def read_json(path: Path, needed: Sequence[str] = ()) -> Json:
     """JSON with the fields ``needed``, or a :class:`StoreError` that names the file."""
     try:
         found = json.loads(path.read_text())
@@ -35,7 +35,7 @@ class Lock:
     """An exclusive lock on a run's directory, released when the process ends, however it ends."""
 
     def __init__(self, directory: Path) -> None:
-        with needs_extra("store"):
+        with needs_extra("store", "a stored run"):
             import filelock
         self.path = directory / "lock"
         try:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
 
 from sundman.targets.base import (
+    Field,
     Floats,
+    Gradient,
     Observable,
     Suggested,
     Target,
@@ -32,9 +33,9 @@ Box = Sequence[tuple[float, float]]
 
 def by_quadrature(
     name: str,
-    potential: Callable[[Any], Any],
-    gradient: Callable[[Any], Sequence[Any]],
-    observables: Mapping[str, Callable[[Any], Any]],
+    potential: Field,
+    gradient: Gradient,
+    observables: Mapping[str, Field],
     *,
     temperature: float,
     start: Sequence[float],
@@ -75,7 +76,7 @@ def by_quadrature(
     truth = {key: law.mean(f) for key, f in observables.items()}
     truth |= {
         "U": law.mean(potential),
-        "grad2": law.mean(lambda x: sum(np.square(part) for part in gradient(x))),
+        "grad2": law.mean(lambda x: np.asarray(sum(np.square(part) for part in gradient(x)))),
         "virial": dim * temperature,
     }
     functions: dict[str, Observable] = dict(observables)

@@ -9,10 +9,10 @@ Targets are found by their names, too: by :func:`named` and by ``sundman toy``.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import ModuleType
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple, TypeAlias, cast
 
 import jax
 import jax.numpy as jnp
@@ -25,6 +25,13 @@ from sundman._registry import Registry
 from sundman.value import Value, as_value
 
 Floats = NDArray[np.float64]
+Points: TypeAlias = Any
+"""Coordinates (dim, ...) in JAX or in NumPy, or what is computed of them, which is of their kind.
+
+Python's types cannot say that of numbers that may be either, so ``Any`` stands for it here alone.
+"""
+Field: TypeAlias = Callable[[Points], Points]
+Gradient: TypeAlias = Callable[[Points], Sequence[Points]]
 Observable = Callable[[Array], Array]
 Window = tuple[tuple[float, float], tuple[float, float]]
 
@@ -86,7 +93,7 @@ class Target:
     suggested: Suggested | None = None
     published: Mapping[str, float] = field(default_factory=dict)
 
-    def _identity(self) -> tuple[Any, ...]:
+    def _identity(self) -> tuple[str, int, Observable, float, tuple[float, ...]]:
         start = tuple(np.asarray(self.start).tolist())
         return self.name, self.dim, self.potential, float(self.temperature), start
 
@@ -139,12 +146,12 @@ def _increasing(name: str, edges: ArrayLike) -> Floats:
     return values
 
 
-def namespace(x: Any) -> ModuleType:
+def namespace(x: Array | Floats) -> ModuleType:
     """NumPy for numpy arrays (quadrature, in double precision), jax.numpy for all others."""
     return np if isinstance(x, np.ndarray) else jnp
 
 
-def indicator(x: Any, event: Any) -> Any:
+def indicator(x: Points, event: Points) -> Points:
     """One where the event holds and zero elsewhere, in the precision of x."""
     return namespace(x).asarray(event, dtype=x.dtype)
 

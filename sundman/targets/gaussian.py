@@ -120,6 +120,9 @@ def gaussian(
       covariance: Sigma, a symmetric positive definite matrix, in place of ``condition``.
       mean: by default the origin.
       temperature: T; variances are T Sigma.
+
+    Returns:
+      The target.
     """
     check.positive(temperature=temperature)
     T = float(temperature)

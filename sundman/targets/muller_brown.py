@@ -13,11 +13,10 @@ Mueller and Brown (1979), Theoretica Chimica Acta 53, 75-93.
 from __future__ import annotations
 
 import math
-from typing import Any
 
 from sundman import check
 from sundman.targets.assemble import by_quadrature
-from sundman.targets.base import Suggested, Target, indicator, namespace
+from sundman.targets.base import Field, Points, Suggested, Target, indicator, namespace
 from sundman.targets.quadrature import DEPTH, support
 
 # C, a, b, c, u, v of each term
@@ -29,7 +28,7 @@ TERMS = (
 )
 RIGHT, TOP = 0.23, 0.4
 _PUBLISHED = {"dtau": 0.01, "alpha": 0.07, "m": 0.1, "M": 10.0, "r": 0.25}  # m, M, dtau are ours
-_OBSERVABLES = {
+_OBSERVABLES: dict[str, Field] = {
     "x": lambda x: x[0],
     "y": lambda x: x[1],
     "right": lambda x: indicator(x, x[0] > RIGHT),
@@ -38,7 +37,7 @@ _OBSERVABLES = {
 }
 
 
-def muller_brown_potential(x: Any) -> Any:
+def muller_brown_potential(x: Points) -> Points:
     """U of two coordinates, in numpy and in jax."""
     exp = namespace(x).exp
     total = 0.0
@@ -48,7 +47,7 @@ def muller_brown_potential(x: Any) -> Any:
     return total
 
 
-def _gradient(x: Any) -> list[Any]:
+def _gradient(x: Points) -> list[Points]:
     exp = namespace(x).exp
     along_x, along_y = 0.0, 0.0
     for C, a, b, c, u, v in TERMS:

@@ -15,7 +15,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -38,7 +38,16 @@ class Panels(NamedTuple):
 
 
 def panels(edges: Floats, longest: float, order: int = 8) -> Panels:
-    """Each cell [edges[i], edges[i+1]] in equal panels no longer than ``longest``."""
+    """Each cell [edges[i], edges[i+1]] in equal panels no longer than ``longest``.
+
+    Args:
+      edges: of the cells, increasing.
+      longest: the greatest length of a panel.
+      order: the number of nodes in each panel.
+
+    Returns:
+      The nodes of all panels, with their weights.
+    """
     lengths = np.diff(edges)
     counts = np.maximum(1, np.ceil(lengths / longest)).astype(np.int64)
     first = np.cumsum(counts) - counts
@@ -57,7 +66,7 @@ class Rule(NamedTuple):
     weights: Floats
     log_normalizer: float
 
-    def mean(self, f: Callable[[Any], Any]) -> float:
+    def mean(self, f: Callable[[Floats], Floats]) -> float:
         """The expectation of f."""
         return float(np.sum(self.weights * np.asarray(f(self.points))))
 
@@ -70,12 +79,22 @@ class Rule(NamedTuple):
 
 
 def rule(
-    potential: Callable[[Any], Any],
+    potential: Callable[[Floats], Floats],
     temperature: float,
     edges: Sequence[Sequence[float]],
     longest: float,
 ) -> Rule:
-    """The rule for exp(-U/T) on the box whose sides are cut at ``edges``, one list per axis."""
+    """The rule for exp(-U/T) on the box whose sides are cut at ``edges``, one list per axis.
+
+    Args:
+      potential: U, in NumPy.
+      temperature: T.
+      edges: where each axis is cut, the ends included.
+      longest: the greatest length of a panel.
+
+    Returns:
+      The rule, normalised.
+    """
     axes = [panels(np.asarray(side, np.float64), longest) for side in edges]
     mesh = np.meshgrid(*(axis.nodes for axis in axes), indexing="ij")
     points = np.stack([side.ravel() for side in mesh])
@@ -90,20 +109,29 @@ def rule(
 
 
 def support(
-    potential: Callable[[Any], Any], temperature: float, box: Sequence[tuple[float, float]]
+    potential: Callable[[Floats], Floats], temperature: float, box: Sequence[tuple[float, float]]
 ) -> list[tuple[float, float]]:
-    """The least box within ``box`` where U is within DEPTH T of its minimum, by zooming in."""
+    """The least box within ``box`` where U is within DEPTH T of its minimum, by zooming in.
+
+    Args:
+      potential: U, in NumPy.
+      temperature: T.
+      box: the two ends of each axis, to begin with.
+
+    Returns:
+      The two ends of each axis.
+    """
     sides = [np.linspace(low, high, 161) for low, high in box]
     for _ in range(4):
         mesh = np.stack(np.meshgrid(*sides, indexing="ij"))
         energy = np.asarray(potential(mesh))
         inside = np.nonzero(energy < energy.min() + DEPTH * temperature)
-        found = [(max(i.min() - 2, 0), min(i.max() + 2, 160)) for i in inside]
-        if all(last - first > 120 for first, last in found):
+        ranges = [(max(i.min() - 2, 0), min(i.max() + 2, 160)) for i in inside]
+        if all(last - first > 120 for first, last in ranges):
             break
         sides = [
             np.linspace(side[first], side[last], 161)
-            for side, (first, last) in zip(sides, found, strict=True)
+            for side, (first, last) in zip(sides, ranges, strict=True)
         ]
     return [(float(side[0]), float(side[-1])) for side in sides]
 
@@ -111,7 +139,17 @@ def support(
 def line_cells(
     density: Callable[[Floats], Floats], edges: Floats, longest: float, order: int = 8
 ) -> Floats:
-    """The integral of a density over each cell of a line."""
+    """The integral of a density over each cell of a line.
+
+    Args:
+      density: of points (1, nodes).
+      edges: of the cells, increasing.
+      longest: the greatest length of a panel.
+      order: the number of nodes in each panel.
+
+    Returns:
+      One mass for each cell.
+    """
     nodes, weights, first = panels(edges, longest, order)
     return np.add.reduceat(weights * density(nodes[None]), first)
 
@@ -123,7 +161,18 @@ def plane_cells(
     longest: float,
     order: int = 8,
 ) -> Floats:
-    """The integral of a density over each cell of a grid, one column of cells at a time."""
+    """The integral of a density over each cell of a grid, one column of cells at a time.
+
+    Args:
+      density: of points (2, ...).
+      edges_x: of the cells along the first axis.
+      edges_y: of the cells along the second axis.
+      longest: the greatest length of a panel.
+      order: the number of nodes in each panel.
+
+    Returns:
+      The masses, (cell along x, cell along y).
+    """
     across = panels(edges_y, longest, order)
     columns: list[Floats] = []
     for ends in pairwise(edges_x):
@@ -146,6 +195,17 @@ def ridge_cells(
     """Cell masses where s has a density and, given s, z is N(mean(s), deviation(s)^2).
 
     z is integrated in closed form, so ridges may be as narrow as they like.
+
+    Args:
+      density: of s.
+      mean: of z given s.
+      deviation: the standard deviation of z given s.
+      edges: of the cells along s.
+      across: the edges of the cells along z.
+      longest: the greatest length of a panel along s.
+
+    Returns:
+      The masses, (cell along s, cell along z).
     """
     nodes, weights, first = panels(edges, longest)
     below = scipy.special.ndtr((across - mean(nodes)[:, None]) / deviation(nodes)[:, None])
@@ -208,13 +268,22 @@ class TableSampler:
             self._table = self._build()
         return _draw(self._table, key, n)
 
-    def __getstate__(self) -> dict[str, Any]:
+    def __getstate__(self) -> dict[str, object]:
         """Without the table, which can be built again."""
         return {"_build": self._build, "_table": None}
 
 
 def line_sampler(density: Callable[[Floats], Floats], low: float, high: float) -> Sampler:
-    """Draws of shape (n, 1) from a density on [low, high], by 4096 cells."""
+    """Draws of shape (n, 1) from a density on [low, high], by 4096 cells.
+
+    Args:
+      density: of points (1, nodes).
+      low: the lower end.
+      high: the upper end.
+
+    Returns:
+      A function of a key and the number of draws.
+    """
 
     def table() -> CellTable:
         edges = np.linspace(low, high, 4097)
@@ -231,7 +300,16 @@ def line_sampler(density: Callable[[Floats], Floats], low: float, high: float) -
 def plane_sampler(
     density: Callable[[Floats], Floats], box: Sequence[tuple[float, float]], longest: float
 ) -> Sampler:
-    """Draws of shape (n, 2) from a density on a box, by cells no longer than ``longest``."""
+    """Draws of shape (n, 2) from a density on a box, by cells no longer than ``longest``.
+
+    Args:
+      density: of points (2, ...).
+      box: the two ends of each axis.
+      longest: the greatest length of a cell.
+
+    Returns:
+      A function of a key and the number of draws.
+    """
 
     def table() -> CellTable:
         edges = [np.linspace(low, high, 2 + int((high - low) / longest)) for low, high in box]
@@ -240,9 +318,9 @@ def plane_sampler(
         lower = np.meshgrid(*(side[:-1] for side in edges), indexing="ij")
         size = np.meshgrid(*(np.diff(side) for side in edges), indexing="ij")
         mass = plane_cells(density, *edges, longest=np.inf, order=3)
-        kept = mass > 1e-12
+        occupied = mass > 1e-12
         return _table(
-            mass[kept], *(np.stack(each, axis=-1)[kept] for each in (lower, size, corners))
+            mass[occupied], *(np.stack(each, axis=-1)[occupied] for each in (lower, size, corners))
         )
 
     return TableSampler(table)

@@ -62,6 +62,14 @@ def banana(curvature: float = 0.5, spread: float = 2.0, *, temperature: float = 
     """A curved valley, started at the bottom of the bend; every truth is in closed form.
 
     Observables: x, y, x2, y2, x2y, U, grad2, virial.
+
+    Args:
+      curvature: b.
+      spread: s.
+      temperature: T.
+
+    Returns:
+      The target.
     """
     potential = BananaPotential(curvature, spread)
     check.positive(temperature=temperature)
@@ -158,6 +166,14 @@ def funnel(dim: int = 10, s: float = 3.0, *, temperature: float = 1.0) -> Target
     Observables: v, v2, neck (v < -s), abs_x (|x[1]|), log_x2 (log x[1]^2), scaled_x2
     (x[1]^2 / e^v), U, virial. E[x[1]^2] = T e^{mu + s^2 T / 2} and E|grad U|^2 are finite too
     but left out: they rest on draws too rare to be averaged.
+
+    Args:
+      dim: the number of coordinates, v included.
+      s: the standard deviation of v at temperature 1.
+      temperature: T.
+
+    Returns:
+      The target.
     """
     check.count("dim", dim, least=2)
     potential = FunnelPotential(s)

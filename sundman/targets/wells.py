@@ -25,7 +25,6 @@ a mixture of Gaussians.
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -34,11 +33,11 @@ from jax import Array
 
 from sundman import check
 from sundman.targets.assemble import by_quadrature
-from sundman.targets.base import Suggested, Target, indicator, namespace
+from sundman.targets.base import Field, Points, Suggested, Target, indicator, namespace
 from sundman.targets.quadrature import DEPTH, support
 from sundman.value import Number, Value
 
-_DOUBLE_WELL_OBSERVABLES = {
+_DOUBLE_WELL_OBSERVABLES: dict[str, Field] = {
     "x": lambda x: x[0],
     "x2": lambda x: x[0] ** 2,
     "x4": lambda x: x[0] ** 4,
@@ -55,11 +54,11 @@ class DoubleWellPotential(Value):
     def __post_init__(self) -> None:
         self._settle(barrier=check.positive, tilt=check.number)
 
-    def __call__(self, x: Any) -> Any:
+    def __call__(self, x: Points) -> Points:
         """U(x)."""
         return self.barrier * (x[0] ** 2 - 1.0) ** 2 + self.tilt * x[0]
 
-    def gradient(self, x: Any) -> list[Any]:
+    def gradient(self, x: Points) -> list[Points]:
         """The components of grad U."""
         return [4.0 * self.barrier * x[0] * (x[0] ** 2 - 1.0) + self.tilt]
 
@@ -68,6 +67,14 @@ def double_well(barrier: float = 3.0, tilt: float = 0.0, *, temperature: float =
     """Two wells on a line; started in the left one.
 
     Observables: x, x2, x4, right (x > 0), U, grad2, virial.
+
+    Args:
+      barrier: the height between the wells.
+      tilt: the slope that makes one of them the deeper one.
+      temperature: T.
+
+    Returns:
+      The target.
     """
     potential = DoubleWellPotential(barrier, tilt)
     check.positive(temperature=temperature)
@@ -93,7 +100,7 @@ def double_well(barrier: float = 3.0, tilt: float = 0.0, *, temperature: float =
     )
 
 
-_QUARTIC_OBSERVABLES = {
+_QUARTIC_OBSERVABLES: dict[str, Field] = {
     "x": lambda x: x[0],
     "x2": lambda x: x[0] ** 2,
     "x4": lambda x: x[0] ** 4,
@@ -109,11 +116,11 @@ class QuarticPotential(Value):
     def __post_init__(self) -> None:
         self._settle(quadratic=check.not_negative)
 
-    def __call__(self, x: Any) -> Any:
+    def __call__(self, x: Points) -> Points:
         """U(x)."""
         return x[0] ** 4 / 4.0 + self.quadratic * x[0] ** 2 / 2.0
 
-    def gradient(self, x: Any) -> list[Any]:
+    def gradient(self, x: Points) -> list[Points]:
         """The components of grad U."""
         return [x[0] ** 3 + self.quadratic * x[0]]
 
@@ -151,7 +158,7 @@ COVARIANCES = np.array([[[1.5, 0.0], [0.0, 1.0]], [[0.5, 0.1], [0.1, 0.3]]])
 PRECISIONS = np.linalg.inv(COVARIANCES)
 LOG_PEAKS = np.log(WEIGHTS / (2.0 * math.pi * np.sqrt(np.linalg.det(COVARIANCES))))
 _MIXTURE_PUBLISHED = {"dtau": 0.01, "alpha": 0.1, "m": 0.5, "M": 50.0, "r": 0.5}
-_MIXTURE_OBSERVABLES = {
+_MIXTURE_OBSERVABLES: dict[str, Field] = {
     "x": lambda x: x[0],
     "y": lambda x: x[1],
     "x2": lambda x: x[0] ** 2,
@@ -160,7 +167,7 @@ _MIXTURE_OBSERVABLES = {
 }
 
 
-def _pull(x: Any, k: int) -> tuple[Any, Any, Any]:
+def _pull(x: Points, k: int) -> tuple[Points, Points, Points]:
     """The log of component k at x, weight included, and minus its gradient."""
     P, (u, v) = PRECISIONS[k].tolist(), MEANS[k].tolist()
     dx, dy = x[0] - u, x[1] - v
@@ -168,12 +175,12 @@ def _pull(x: Any, k: int) -> tuple[Any, Any, Any]:
     return float(LOG_PEAKS[k]) - (dx * along_x + dy * along_y) / 2.0, along_x, along_y
 
 
-def mixture_potential(x: Any) -> Any:
+def mixture_potential(x: Points) -> Points:
     """U of two coordinates, in numpy and in jax."""
     return -namespace(x).logaddexp(_pull(x, 0)[0], _pull(x, 1)[0])
 
 
-def _mixture_gradient(x: Any) -> list[Any]:
+def _mixture_gradient(x: Points) -> list[Points]:
     xp = namespace(x)
     (first, *pull_0), (second, *pull_1) = _pull(x, 0), _pull(x, 1)
     share = 0.5 * (1.0 + xp.tanh((first - second) / 2.0))

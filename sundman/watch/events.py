@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
+
+from sundman._types import Json, Settings
 
 _SUBSAMPLE = 2048
 _NAMES = {
@@ -50,20 +52,38 @@ class BlockReport(NamedTuple):
 class Watcher(Protocol):
     """Whoever is told how a run goes: ``start``, then blocks and events, and always ``close``."""
 
-    def start(self, about: Mapping[str, Any]) -> None:
-        """The run begins; ``about`` holds its settings."""
+    def start(self, about: Settings) -> None:
+        """The run begins.
+
+        Args:
+          about: its settings by name.
+        """
         ...
 
     def block(self, report: BlockReport) -> None:
-        """A block is done."""
+        """A block is done.
+
+        Args:
+          report: how far the run is, how fast, and how its statistics look.
+        """
         ...
 
-    def event(self, name: str, message: str, **fields: Any) -> None:
-        """Something out of the ordinary: "divergence", "checkpoint", "resumed", "interrupted"."""
+    def event(self, name: str, message: str, **fields: Json) -> None:
+        """Something out of the ordinary has happened.
+
+        Args:
+          name: "divergence", "checkpoint", "resumed" or "interrupted".
+          message: what happened, as a sentence.
+          **fields: the facts of it, such as the step.
+        """
         ...
 
     def close(self, ok: bool) -> None:
-        """The run is over; ``ok`` is False if it was broken off."""
+        """The run is over.
+
+        Args:
+          ok: whether it came to its end; False if it was broken off.
+        """
         ...
 
 

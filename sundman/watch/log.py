@@ -5,19 +5,25 @@ from __future__ import annotations
 import json
 import math
 import os
+import warnings
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, TYPE_CHECKING
 
 import numpy as np
 
 from sundman._files import write_bytes
+from sundman._optional import needs_extra
+from sundman._types import Json, Settings
 from sundman.watch.events import BlockReport
 
+if TYPE_CHECKING:
+    from tensorboardX import SummaryWriter
 
-def _plain(value: Any) -> Any:
+
+def _plain(value: Json) -> Json:
     """The value as JSON can hold it: null for NaN and infinity, text for what is no data."""
     if value is None or isinstance(value, bool | int | str):
         return value
@@ -34,7 +40,7 @@ def _plain(value: Any) -> Any:
     return str(value)
 
 
-def _parsed(text: bytes) -> dict[str, Any] | None:
+def _parsed(text: bytes) -> Settings | None:
     """The object on a line, or None if the line is torn."""
     try:
         found = json.loads(text)
@@ -43,7 +49,7 @@ def _parsed(text: bytes) -> dict[str, Any] | None:
     return found if isinstance(found, dict) else None
 
 
-def read_log(path: str | os.PathLike[str]) -> list[dict[str, Any]]:
+def read_log(path: str | os.PathLike[str]) -> list[Settings]:
     """The objects of a log, in order; a torn last line, as a kill leaves it, is left out."""
     lines = Path(path).read_bytes().split(b"\n")
     objects = []
@@ -56,7 +62,7 @@ def read_log(path: str | os.PathLike[str]) -> list[dict[str, Any]]:
     return objects
 
 
-def _beyond(line: dict[str, Any] | None, draws: float, steps: float) -> bool:
+def _beyond(line: Settings | None, draws: float, steps: float) -> bool:
     if line is None or line.get("event") != "block":
         return False
     return line.get("draws", 0) > draws or line.get("steps", 0) > steps
@@ -101,7 +107,7 @@ class JsonLines:
         self._steps = math.inf if keep_steps is None else keep_steps
         self._file: IO[bytes] | None = None
 
-    def start(self, about: Mapping[str, Any]) -> None:
+    def start(self, about: Settings) -> None:
         """Open the file, mend its end if a kill left it torn, and write the settings."""
         self._path.parent.mkdir(parents=True, exist_ok=True)
         truncate_log(self._path, self._draws, self._steps)
@@ -112,7 +118,7 @@ class JsonLines:
         """Write the report."""
         self._write("block", report._asdict())
 
-    def event(self, name: str, message: str, **fields: Any) -> None:
+    def event(self, name: str, message: str, **fields: Json) -> None:
         """Write the event."""
         self._write(name, {"message": message, **fields})
 
@@ -126,7 +132,7 @@ class JsonLines:
             self._file.close()
             self._file = None
 
-    def _write(self, name: str, fields: Mapping[str, Any]) -> None:
+    def _write(self, name: str, fields: Mapping[str, Json]) -> None:
         if self._file is None:
             raise RuntimeError(f"the log {os.fspath(self._path)!r} is not open: call start first")
         head = {"event": name, "time": datetime.now(UTC).isoformat(timespec="milliseconds")}
@@ -143,18 +149,14 @@ class TensorBoard:
     """
 
     def __init__(self, directory: str | os.PathLike[str], keep_steps: int | None = None) -> None:
-        try:
+        with needs_extra("tensorboard", "TensorBoard logging"):
             from tensorboardX import SummaryWriter
-        except ImportError as error:
-            raise ImportError(
-                "TensorBoard logging needs tensorboardX: pip install 'sundman[tensorboard]'"
-            ) from error
         purge = None if keep_steps is None else keep_steps + 1
         self._open = partial(SummaryWriter, os.fspath(directory), purge_step=purge)
-        self._writer: Any = None
+        self._writer: SummaryWriter | None = None
         self._steps = 0 if keep_steps is None else keep_steps
 
-    def start(self, about: Mapping[str, Any]) -> None:
+    def start(self, about: Settings) -> None:
         """Open the directory and write the settings as text."""
         self._writer = self._open()
         settings = json.dumps(_plain(about), indent=2)
@@ -162,6 +164,7 @@ class TensorBoard:
 
     def block(self, report: BlockReport) -> None:
         """Write mean and range of each statistic, the chains lost and the draws done."""
+        assert self._writer is not None, "start comes first"
         self._steps = report.steps
         scalars = {"run/diverged": report.diverged, "run/draws": report.draws}
         for name, found in report.stats.items():
@@ -170,8 +173,9 @@ class TensorBoard:
             if math.isfinite(value):
                 self._writer.add_scalar(tag, value, report.steps)
 
-    def event(self, name: str, message: str, **fields: Any) -> None:
+    def event(self, name: str, message: str, **fields: Json) -> None:
         """Write the event as text."""
+        assert self._writer is not None, "start comes first"
         self._writer.add_text(name, message, self._steps)
 
     def close(self, ok: bool) -> None:
@@ -179,3 +183,42 @@ class TensorBoard:
         if self._writer is not None:
             self._writer.close()
             self._writer = None
+
+
+class RunLog(JsonLines):
+    """The log of a run on disk: if it cannot be written, it ends with a warning; the run goes on.
+
+    A disk that is full stops the run when its draws cannot be written.
+    """
+
+    _ended = False
+
+    def start(self, about: Settings) -> None:
+        """As the log does."""
+        try:
+            super().start(about)
+        except OSError as error:
+            self._end(error)
+
+    def _write(self, name: str, fields: Mapping[str, Json]) -> None:
+        if self._ended:
+            return
+        try:
+            super()._write(name, fields)
+        except OSError as error:
+            self._end(error)
+
+    def close(self, ok: bool) -> None:
+        """As the log does."""
+        try:
+            super().close(ok)
+        except OSError as error:
+            self._end(error)
+
+    def _end(self, error: OSError) -> None:
+        if not self._ended:
+            self._ended = True
+            warnings.warn(
+                f"the log {self._path} cannot be written: {error}. It ends here, the run goes on",
+                stacklevel=2,
+            )

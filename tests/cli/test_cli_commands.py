@@ -1,4 +1,4 @@
-"""Every command at a tiny scale, as it is installed."""
+"""Every command at a tiny scale: what it prints and writes; and what only a process can show."""
 
 import json
 import re
@@ -21,9 +21,10 @@ def ok(done):
     return done.stdout
 
 
-def test_toy_is_run_repeated_diagnosed_and_reported(shell, tmp_path):
+@pytest.mark.usefixtures("blank_figures")
+def test_toy_is_run_repeated_diagnosed_and_reported(succeeds, tmp_path):
     path = tmp_path / "star"
-    out = ok(shell("toy", "star", "--compare", "sgld,sa-lm", *SMALL, "-o", path))
+    out = succeeds("toy", "star", "--compare", "sgld,sa-lm", *SMALL, "-o", path)
     assert re.search(r"x2y2 +0\.00037091 .* ± ", out)
     for row in ("mean step dt", "ESS of U", "wall time", str(path / "report.html")):
         assert row in out
@@ -32,34 +33,35 @@ def test_toy_is_run_repeated_diagnosed_and_reported(shell, tmp_path):
     assert set(first) == {"sgld", "sa-lm"}
     assert first["sgld"]["mean_step"] == pytest.approx(4e-4)
 
-    ok(shell("toy", "--config", path / "settings.toml", "-o", "again", cwd=tmp_path))
+    succeeds("toy", "--config", path / "settings.toml", "-o", "again")
     again = results(tmp_path / "again")["samplers"]
     for name in first:
         assert first[name]["estimate"] == again[name]["estimate"]
     assert (path / "settings.toml").read_text() == (tmp_path / "again/settings.toml").read_text()
 
-    out = ok(shell("diagnose", path))
+    out = succeeds("diagnose", path)
     assert "diverged chains" in out
     assert "Stein discrepancy" in out
-    ok(shell("report", path, "--output", "page.html", cwd=tmp_path))
+    succeeds("report", path, "--output", "page.html")
     assert "sa-lm" in (tmp_path / "page.html").read_text()
 
 
-def test_bnn_is_scored_over_seeds_and_resumed(shell, tmp_path):
+@pytest.mark.usefixtures("blank_figures")
+def test_bnn_is_scored_over_seeds_and_resumed(succeeds, tmp_path):
     small = ["--width", "5", "--depth", "1", "--epochs", "4", "--thin", "10", "--seeds", "2"]
-    out = ok(shell("bnn", "digits", *small, cwd=tmp_path))
+    out = succeeds("bnn", "digits", *small)
     path = tmp_path / "runs" / "bnn-digits"
     for word in ("NLL", "accuracy %", "ECE", "mean ± 95% interval", "Report:"):
         assert word in out
-    found = results(path)
-    both = [found["scores"][f"seed-{seed}"]["NLL"] for seed in (0, 1)]
-    assert found["mean"]["NLL"] == pytest.approx(np.mean(both))
+    written = results(path)
+    both = [written["scores"][f"seed-{seed}"]["NLL"] for seed in (0, 1)]
+    assert written["mean"]["NLL"] == pytest.approx(np.mean(both))
     half = 12.706 * np.std(both, ddof=1) / np.sqrt(2)
-    assert found["half_interval_95"]["NLL"] == pytest.approx(half, rel=1e-3)
+    assert written["half_interval_95"]["NLL"] == pytest.approx(half, rel=1e-3)
     assert "Reliability diagram" in (path / "report.html").read_text()
 
-    ok(shell("resume", path))  # what is finished is not done again
-    assert results(path)["scores"] == found["scores"]
+    succeeds("resume", path)  # what is finished is not done again
+    assert results(path)["scores"] == written["scores"]
 
 
 def interrupted(running, folder):
@@ -75,14 +77,15 @@ def interrupted(running, folder):
     return err
 
 
-def test_a_stopped_run_says_how_to_go_on(shell, tmp_path):
-    long = ["--steps", "10000000", "--chains", "16", "--thin", "1000"]
+@pytest.mark.usefixtures("blank_figures")
+def test_a_stopped_run_says_how_to_go_on(shell, succeeds, tmp_path):
+    long = ["--steps", "10000000", "--chains", "2", "--thin", "1000"]
     running = shell("toy", "star", *long, "-o", "long", cwd=tmp_path, start=True)
     err = interrupted(running, tmp_path / "long")
     assert err.endswith(f"sundman: stopped; go on with: sundman resume {tmp_path / 'long'}\n")
     store = tmp_path / "long" / "runs" / "sa-sgld"
-    out = ok(shell("resume", tmp_path / "long"))
-    assert "virial" in out
+    assert json.loads((store / "progress.json").read_text())["draws"] < 9980
+    assert "virial" in succeeds("resume", tmp_path / "long")
     assert json.loads((store / "progress.json").read_text())["draws"] == 9980
 
 

@@ -8,8 +8,11 @@ import pytest
 
 import sundman
 from sundman import paper
-from sundman.cli import bnn_plan, demo_digits, demo_toys, samplers, toml, toy_run
+from sundman.cli import demo, results_dir, samplers
 from sundman.cli.app import app
+from sundman.cli.bnn.plan import make_plan as bnn_plan
+from sundman.cli.demo import toys as demo_toys
+from sundman.cli.toy.plan import make_plan as toy_plan
 from sundman.report import Verdict
 
 SMALL = ["--steps", "200", "--burn-in", "100", "--chains", "2", "--thin", "5"]
@@ -18,15 +21,15 @@ SMALL = ["--steps", "200", "--burn-in", "100", "--chains", "2", "--thin", "5"]
 @pytest.mark.parametrize("target", sundman.targets.names())
 def test_every_sampler_has_settings_for_every_target(target):
     for name in samplers.names():
-        plan = toy_run.plan({}, {"target": target, "sampler": name}, {})
+        plan = toy_plan({}, {"target": target, "sampler": name}, {})
         assert plan.samplers[name].temperature == plan.target.temperature
 
 
 def test_flags_win_over_the_file_and_the_file_over_defaults():
     read = {"target": "star", "steps": 500, "burn_in": 10, "settings": {"sa-sgld": {"r": 0.3}}}
-    plan = toy_run.plan(read, {"steps": 700}, {"M": 8.0})
-    assert (plan.settings["steps"], plan.settings["burn_in"]) == (700, 10)
-    assert plan.settings["settings"]["sa-sgld"]["r"] == 0.3
+    plan = toy_plan(read, {"steps": 700}, {"M": 8.0})
+    assert (plan.settings.steps, plan.settings.burn_in) == (700, 10)
+    assert plan.settings.settings["sa-sgld"]["r"] == 0.3
     assert plan.samplers["sa-sgld"].settings["M"] == 8.0
     assert plan.samplers["sa-sgld"].settings["omega"] == 100.0
 
@@ -34,9 +37,9 @@ def test_flags_win_over_the_file_and_the_file_over_defaults():
 def test_settings_survive_the_file(tmp_path):
     settings = {"target": 'a "b" é', "steps": 5, "x": 1e-5, "on": True, "none": None}
     settings |= {"compare": ["sgld", "lm"], "settings": {"sa-sgld": {"dtau": 0.1}, "r": 0.5}}
-    toml.write(tmp_path / "s.toml", "toy", settings)
+    results_dir.write_settings(tmp_path / "s.toml", "toy", settings)
     del settings["none"]
-    assert toml.read(tmp_path / "s.toml", "toy", tuple(settings)) == settings
+    assert results_dir.read_settings(tmp_path / "s.toml", "toy", tuple(settings)) == settings
 
 
 @pytest.mark.filterwarnings("default")
@@ -54,6 +57,7 @@ def test_noisy_gradients_heat_the_chain(here):
     assert "virial" in out
 
 
+@pytest.mark.usefixtures("blank_figures")
 def test_own_table_of_numbers_is_a_regression(here, tmp_path):
     rng = np.random.default_rng(0)
     a, b = rng.normal(size=(2, 60))
@@ -74,7 +78,7 @@ def test_own_names_are_classes(tmp_path):
     x = np.random.default_rng(0).normal(3.0, 2.0, size=(60, 3))
     np.save(tmp_path / "x.npy", x)
     np.save(tmp_path / "y.npy", np.where(x[:, 0] > 3, "up", "down"))
-    plan = bnn_plan.plan({}, {"x": tmp_path / "x.npy", "y": tmp_path / "y.npy"}, {})
+    plan = bnn_plan({}, {"x": tmp_path / "x.npy", "y": tmp_path / "y.npy"}, {})
     assert plan.data.classes == 2
     assert "2 classes: down, up" in plan.decisions[0]
     assert plan.data.train.x.mean(axis=0) == pytest.approx(0.0, abs=1e-5)
@@ -91,7 +95,7 @@ def test_every_sampler_has_settings_for_networks(tmp_path, name, task):
     np.save(tmp_path / "x.npy", np.arange(60.0).reshape(30, 2))
     np.save(tmp_path / "y.npy", np.arange(30) % 2)
     files = {"x": tmp_path / "x.npy", "y": tmp_path / "y.npy"}
-    plan = bnn_plan.plan({}, {**files, "task": task, "sampler": name}, {})
+    plan = bnn_plan({}, {**files, "task": task, "sampler": name}, {})
     assert plan.name == name
     step = plan.sampler.in_time(plan.posterior.size).settings[
         "dtau" if samplers.recipe(name).adaptive else "h"
@@ -115,16 +119,17 @@ def test_a_run_made_in_python_is_resumed_diagnosed_and_reported(here, tmp_path):
     assert "--force" in err
 
 
+@pytest.mark.usefixtures("blank_figures")
 def test_the_demo_ends_with_the_path_of_its_report(here, tmp_path, monkeypatch):
     star = sundman.targets.star()
     sampler = sundman.sa_sgld(1e-3, alpha=0.5, m=0.1, M=10.0, r=0.5, omega=100.0)
     draws = sundman.sample(star, sampler, key=jax.random.key(0), chains=2, steps=100)
     runs = dict.fromkeys(("SGLD", "SA-SGLD", "LM", "SA-LM"), draws)
-    plan = bnn_plan.plan({}, {"name": "digits"}, {})
+    plan = bnn_plan({}, {"name": "digits"}, {})
     even = np.full((len(plan.data.test.y), 10), 0.1)
-    network = demo_digits.Network(plan, {"MAP": even, "SA-SGLD ensemble": even}, draws)
+    network = demo.Network(plan, {"MAP": even, "SA-SGLD ensemble": even}, draws)
     monkeypatch.setattr(demo_toys, "compare", lambda target, *_: demo_toys.Toy(target, runs))
-    monkeypatch.setattr(demo_digits, "compare", lambda *_: network)
+    monkeypatch.setattr(demo, "compare_networks", lambda *_: network)
     code, out, err = here("demo", "--output", "demo")
     assert code == 0, err
     assert "P(arm tips)" in out

@@ -178,7 +178,9 @@ def test_a_psi_is_clipped_between_the_zetas_that_were_tried():
     np.testing.assert_allclose(dts(clock, [1.0])[0], 0.05 * 2.0, rtol=1e-6)
 
 
-@pytest.mark.parametrize("psi", ["code", "paper", lambda zeta: 0.3 + 0.0 * jnp.exp(-zeta)])
+@pytest.mark.parametrize(
+    "psi", ["research_code", "published", lambda zeta: 0.3 + 0.0 * jnp.exp(-zeta)]
+)
 def test_with_equal_bounds_it_is_the_constant_clock_bit_for_bit(psi):
     more = {"r": 0.5} if isinstance(psi, str) else {}
     clock = clocks.sundman(0.7, alpha=2.0, m=0.3, M=0.3, psi=psi, **more)
@@ -207,7 +209,7 @@ def test_a_psi_outside_its_bounds_is_refused_with_the_place(psi, message):
     ("change", "message"),
     [
         ({"psi": own, "r": 0.5}, "r belongs to"),
-        ({"psi": "code"}, "r, the exponent"),
+        ({"psi": "research_code"}, "r, the exponent"),
         ({"psi": 3.0}, "psi must be a name"),
         ({"psi": own, "m": None}, "m, the lower bound"),
     ],

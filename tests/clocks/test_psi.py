@@ -33,22 +33,22 @@ def test_psi_reaches_its_bounds(form):
 
 
 @given(bounds, exponents, st.floats(1e-6, 1e6))
-def test_code_form_is_the_paper_form_at_another_scale(mM, r, zeta):
+def test_the_form_of_the_research_code_is_the_published_one_at_another_scale(mM, r, zeta):
     m, M = mM
     scale = m ** (1 / r)
     if not scale > 1e-20:
         return
-    code = psi(jnp.float32(zeta), m=m, M=M, r=r, form="code")
-    paper = psi(jnp.float32(zeta / scale), m=m, M=M, r=r, form="paper")
-    np.testing.assert_allclose(code, paper, rtol=2e-4)
+    research_code = psi(jnp.float32(zeta), m=m, M=M, r=r, form="research_code")
+    published = psi(jnp.float32(zeta / scale), m=m, M=M, r=r, form="published")
+    np.testing.assert_allclose(research_code, published, rtol=2e-4)
 
 
 @given(bounds, st.floats(1e-6, 1e6), exponents)
 def test_forms_equal_the_formulas_as_printed(mM, zeta, r):
     m, M = mM
     printed = {
-        "paper": m * (zeta**r + M / m) / (zeta**r + 1),
-        "code": m * (zeta**r + M) / (zeta**r + m),
+        "published": m * (zeta**r + M / m) / (zeta**r + 1),
+        "research_code": m * (zeta**r + M) / (zeta**r + m),
     }
     for form, expected in printed.items():
         np.testing.assert_allclose(psi(zeta, m=m, M=M, r=r, form=form), expected, rtol=1e-4)

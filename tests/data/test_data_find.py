@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from sundman.data import find
+from sundman.data import files
 from sundman.data.files import Source, locate
 
 NAMES = ("images", "labels")
@@ -28,7 +28,7 @@ def source(tmp_path, nowhere, monkeypatch) -> Source:
     """A set whose mirrors are an address without anything, then a folder of this machine."""
     mirror = put(tmp_path / "mirror", "images.gz", "labels.gz", content=pack(b"here"))
     md5 = hashlib.md5(b"here").hexdigest()
-    monkeypatch.setattr(find, "_checksums", lambda: {f"toys/{name}": md5 for name in NAMES})
+    monkeypatch.setattr(files, "_checksums", lambda: {f"toys/{name}": md5 for name in NAMES})
     dead = (tmp_path / "dead").as_uri()
     return Source("toys", (dead, mirror.as_uri()), packed=True)
 
@@ -120,7 +120,7 @@ def test_a_failed_write_leaves_nothing(source, nowhere, monkeypatch):
     def full(*_):
         raise OSError("no space left on device")
 
-    monkeypatch.setattr(find.os, "replace", full)
+    monkeypatch.setattr(files.os, "replace", full)
     with pytest.raises(FileNotFoundError, match="no space left"):
         locate(source, NAMES)
     assert list((nowhere / "toys").iterdir()) == []
@@ -129,4 +129,4 @@ def test_a_failed_write_leaves_nothing(source, nowhere, monkeypatch):
 @pytest.mark.parametrize("value", ["", "relative/path"])
 def test_cache_in_the_home_directory(monkeypatch, value):
     monkeypatch.setenv("XDG_CACHE_HOME", value)
-    assert find.cache_directory() == Path.home() / ".cache" / "sundman"
+    assert files.cache_directory() == Path.home() / ".cache" / "sundman"

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
-from sundman.data import idx
+from sundman.data import files
 
 CODES = {"u1": 0x08, "i1": 0x09, "i2": 0x0B, "i4": 0x0C, "f4": 0x0D, "f8": 0x0E}
 
@@ -35,7 +35,7 @@ def test_reads_what_was_written(tmp_path, kind, form):
     values = (np.arange(24) - 7).astype(kind).reshape(2, 3, 4)
     path = tmp_path / "values"
     path.write_bytes(form(encode(values)))
-    found = idx.read(path)
+    found = files.read_idx(path)
     np.testing.assert_array_equal(found, values)
     assert found.dtype == values.dtype
     assert found.dtype.isnative
@@ -44,13 +44,13 @@ def test_reads_what_was_written(tmp_path, kind, form):
 
 @given(arrays.arrays(np.int32, arrays.array_shapes(max_dims=4, min_side=0)))
 def test_any_shape(values):
-    np.testing.assert_array_equal(idx.decode(encode(values), "here"), values)
+    np.testing.assert_array_equal(files.decode_idx(encode(values), "here"), values)
 
 
 @given(st.binary(max_size=40))
 def test_noise_raises_nothing_but_a_value_error(content):
     with contextlib.suppress(ValueError):
-        assert isinstance(idx.decode(idx.unpack(content, "here"), "here"), np.ndarray)
+        assert isinstance(files.decode_idx(files.unpack(content, "here"), "here"), np.ndarray)
 
 
 @pytest.mark.parametrize(
@@ -75,7 +75,7 @@ def test_a_damaged_file_is_named(tmp_path, content, words):
     path = tmp_path / "damaged.gz"
     path.write_bytes(content)
     with pytest.raises(ValueError, match=rf"damaged\.gz: .*{words}"):
-        idx.read(path)
+        files.read_idx(path)
 
 
 @pytest.mark.parametrize("form", [bytes, pack], ids=["plain", "gzip"])
@@ -83,7 +83,7 @@ def test_checksum_is_of_the_unpacked_content(tmp_path, form):
     path = tmp_path / "images"
     path.write_bytes(form(encode(IMAGES)))
     right = hashlib.md5(encode(IMAGES)).hexdigest()
-    np.testing.assert_array_equal(idx.read(path, md5=right), IMAGES)
+    np.testing.assert_array_equal(files.read_idx(path, md5=right), IMAGES)
     wrong = "0" * 32
     with pytest.raises(ValueError, match=rf"images: wrong checksum: .*{wrong}.*found {right}"):
-        idx.read(path, md5=wrong)
+        files.read_idx(path, md5=wrong)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from sundman import data
-from sundman.data import idx
+from sundman.data import files
 from sundman.data.base import shuffled
 from sundman.data.files import locate
 from sundman.data.images import MNIST
@@ -104,7 +104,7 @@ def test_mnist_split_is_a_partition_and_the_same_again(data_directory):
     mnist = data.mnist(data_directory)
     assert mnist.validation is not None
     name = "train-images-idx3-ubyte"
-    pixels = idx.read(locate(MNIST, [name], data_directory, download=False)[name])
+    pixels = files.read_idx(locate(MNIST, [name], data_directory, download=False)[name])
     seen = np.rint(np.concatenate([mnist.train.x, mnist.validation.x]) * 255).astype(np.uint8)
     assert sorted(map(bytes, seen)) == sorted(map(bytes, pixels.reshape(60_000, 784)))
     labels = np.concatenate([mnist.validation.y, mnist.train.y]).tobytes()

@@ -16,8 +16,8 @@ from sundman.data import HostBatches
 from sundman.data.host import stacked
 from sundman.data.minibatch import epoch_rows
 from sundman.noise import Stream
-from sundman.runner import engine
-from sundman.runner.start import start_chains
+from sundman.run import engines
+from sundman.run.setup import start_chains
 
 N, BATCH, D = 22, 5, 3
 RNG = np.random.default_rng(11)
@@ -183,6 +183,6 @@ def test_online_averages_of_a_streamed_run():
 
 def test_memory_of_a_block_is_bounded():
     host = HostBatches(batches(), size=N)
-    assert engine.most_batches(host, 2**26) == engine._STREAMED_STEPS
-    assert engine.most_batches(host, 3 * BATCH * 4 * (D + 1)) == 3
-    assert engine.most_batches(host, 1) == 1
+    assert engines.most_batches(host, 2**26) == engines._STREAMED_STEPS
+    assert engines.most_batches(host, 3 * BATCH * 4 * (D + 1)) == 3
+    assert engines.most_batches(host, 1) == 1

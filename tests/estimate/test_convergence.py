@@ -5,7 +5,7 @@ import pytest
 
 from sundman import estimate
 from sundman.draws import Draws
-from sundman.estimate.stein import _stein_kernel
+from sundman.estimate.convergence import _stein_kernel
 
 
 def make(values, weight=None):

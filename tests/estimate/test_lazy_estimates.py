@@ -10,7 +10,7 @@ import pytest
 import sundman
 from sundman import _chunks, estimate
 from sundman.draws import Draws
-from sundman.estimate import error, quantiles
+from sundman.estimate import density, moments
 from tests.lazy_arrays import OnDisk
 
 RNG = np.random.default_rng(6)
@@ -39,9 +39,9 @@ def small(monkeypatch):
     monkeypatch.setattr(_chunks, "BLOCK_BYTES", 2**10)
     monkeypatch.setattr(_chunks, "IN_MEMORY", 2**8)
     monkeypatch.setattr(_chunks, "ON_DISK", 2**8)
-    monkeypatch.setattr(quantiles, "IN_MEMORY", 2**8)
-    monkeypatch.setattr(error, "_ELEMENTS", 2**12)
-    monkeypatch.setattr(error, "_MOST_BATCHES", 100)
+    monkeypatch.setattr(density, "IN_MEMORY", 2**8)
+    monkeypatch.setattr(moments, "_ELEMENTS", 2**12)
+    monkeypatch.setattr(moments, "_MOST_BATCHES", 100)
 
 
 EDGES = (np.linspace(-3, 3, 5),) * 2
@@ -70,7 +70,7 @@ def test_on_disk_as_in_memory_a_piece_at_a_time(name, small, monkeypatch):
     found = ESTIMATES[name](make(stored))
     assert 0 < max(leaf.largest for leaf in stored.values()) < 0.05 * SIZE
     monkeypatch.undo()
-    monkeypatch.setattr(error, "_MOST_BATCHES", 100)
+    monkeypatch.setattr(moments, "_MOST_BATCHES", 100)
     wanted = ESTIMATES[name](make(TREE))
     assert jax.tree.structure(found) == jax.tree.structure(wanted)
     for one, other in zip(jax.tree.leaves(found), jax.tree.leaves(wanted), strict=True):
@@ -93,9 +93,9 @@ def test_a_pytree_is_estimated_leaf_by_leaf():
 def test_error_of_many_components_at_once(monkeypatch):
     sums = RNG.normal(size=(2, 60, 50)).cumsum(axis=1)
     arguments = sums, RNG.uniform(0.5, 1.5, (2, 60)), sums.mean(axis=(0, 1))
-    whole = error.long_run_variance(*arguments)
-    monkeypatch.setattr(error, "_ELEMENTS", 1)
-    np.testing.assert_allclose(error.long_run_variance(*arguments), whole, rtol=1e-12)
+    whole = moments.long_run_variance(*arguments)
+    monkeypatch.setattr(moments, "_ELEMENTS", 1)
+    np.testing.assert_allclose(moments.long_run_variance(*arguments), whole, rtol=1e-12)
 
 
 def test_quantile_by_hand():

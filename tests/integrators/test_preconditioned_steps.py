@@ -7,9 +7,8 @@ import optax
 import pytest
 
 import sundman
-from sundman import clocks, curvature, integrators, metric_tensors
+from sundman import adam_sgld, clocks, curvature, integrators, metric_tensors, psgld, sgrhmc, sgrld
 from sundman.noise import Stream
-from sundman.recipes import adam_sgld, psgld, sgrhmc, sgrld
 
 STREAM = Stream(jnp.array([1, 2], jnp.uint32), jnp.uint32(0))
 PARAMS = {"w": jnp.ones((3, 2)), "b": [jnp.zeros(2), jnp.float32(0.5)]}

@@ -61,7 +61,7 @@ def test_a_wrong_integrator_fails(wrong: sundman.integrators.Integrator) -> None
 def test_missing_weights_fail() -> None:
     """Away from the Gaussian an adaptive clock samples pi/psi until its weights are used."""
     target = quartic()
-    sampler = sundman.sa_sgld(0.002, alpha=2.0, m=0.1, M=10.0, r=0.5, psi="paper")
+    sampler = sundman.sa_sgld(0.002, alpha=2.0, m=0.1, M=10.0, r=0.5, psi="published")
     draws = run(target, sampler, OBSERVABLES, steps=200_000, seed=2)
     truth = target.truth["x2"]
     # The first-order bias at this step is about 1%.

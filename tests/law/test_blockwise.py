@@ -36,7 +36,7 @@ def exact(seed: int, n: int) -> dict:
 def second_moment(blockwise: bool, dtau: float, steps: int, **clock: float) -> Estimate:
     draws = sundman.sample(
         potential,
-        sundman.sa_sgld(dtau, m=0.1, M=10.0, psi="paper", blockwise=blockwise, **clock),
+        sundman.sa_sgld(dtau, m=0.1, M=10.0, psi="published", blockwise=blockwise, **clock),
         init=exact(61, CHAINS),
         per_chain=True,
         key=jax.random.key(62),

@@ -11,10 +11,9 @@ import pytest
 from battery import SIGMAS, Floats
 
 import sundman
-from sundman import integrators
+from sundman import contour_sgld, integrators
 from sundman.estimate import Estimate
 from sundman.noise import Stream
-from sundman.recipes import contour_sgld
 from sundman.targets import Target
 from sundman.targets.assemble import by_quadrature
 

@@ -16,8 +16,8 @@ import pytest
 from battery import SIGMAS, Floats
 
 import sundman
+from sundman import cyclical_sghmc, cyclical_sgld
 from sundman.estimate import Estimate
-from sundman.recipes import cyclical_sghmc, cyclical_sgld
 from sundman.targets import Target, double_well
 
 H, CYCLE, EXPLORE, CYCLES, GAMMA = 0.8, 40, 15, 100, 2.0

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from battery import Expected, check_law, run
 
-from sundman.recipes import obabo
+from sundman import obabo
 from sundman.targets import gaussian
 
 GAMMA, H = 2.0, 0.5

@@ -1,6 +1,6 @@
 """Weak order: how the bias of an average falls with the step.
 
-Relative bias of E[x²] on the quartic, alpha = 5, psi `paper`, m = .1, M = 10, r = .5; standard
+Relative bias of E[x²] on the quartic, alpha = 5, psi `published`, m = .1, M = 10, r = .5; standard
 errors of the last digits in brackets, slopes of log |bias| against log dtau:
 
     dtau                         .04        .02        .01        .005       slope
@@ -31,7 +31,7 @@ from sundman.targets.base import namespace
 
 QUARTIC = quartic()
 TRUTH = QUARTIC.truth["x2"]
-CLOCK = {"alpha": 5.0, "m": 0.1, "M": 10.0, "r": 0.5, "psi": "paper"}
+CLOCK = {"alpha": 5.0, "m": 0.1, "M": 10.0, "r": 0.5, "psi": "published"}
 X2 = {"x2": lambda x: x[..., 0] ** 2}
 
 

@@ -20,8 +20,7 @@ from euler_operator import average as exact_average
 from euler_operator import by_density, limit
 
 import sundman
-from sundman import curvature, integrators
-from sundman.recipes import adam_sgld, psgld
+from sundman import adam_sgld, curvature, integrators, psgld
 from sundman.targets import gaussian, quartic, star
 
 EPS = 1.0

@@ -64,7 +64,7 @@ def near_truth(relative: float) -> dict[str, tuple[float, float]]:
 
 
 def research(dtau: float) -> sundman.Sampler:
-    return sundman.sa_sgld(dtau, alpha=0.5, m=0.1, M=10.0, r=0.5, omega=100.0, psi="code")
+    return sundman.sa_sgld(dtau, alpha=0.5, m=0.1, M=10.0, r=0.5, omega=100.0, psi="research_code")
 
 
 def scale_free(dtau: float, a: float) -> dict:
@@ -91,7 +91,7 @@ REFERENCES = {
         table((0.11776, 0.00055), (0.63336, 0.0016), (3.9784e-4, 5e-7), (2.0624, 0.0042)),
     ),
     "S2": Reference(
-        sundman.sa_sgld(5e-4, alpha=0.5, m=0.1, M=10.0, r=0.5, psi="paper"),
+        sundman.sa_sgld(5e-4, alpha=0.5, m=0.1, M=10.0, r=0.5, psi="published"),
         2.02e-4,
         table((0.12016, 0.00052), (0.63359, 0.0014), (3.9326e-4, 3.6e-7), (2.0537, 0.0034)),
         equal=table((0.14131, 0.0007), (0.68579, 0.0017), (4.0318e-4, 4e-7), (2.1779, 0.0041)),

@@ -16,10 +16,9 @@ import pytest
 from battery import SIGMAS, Floats
 
 import sundman
-from sundman import clocks, integrators
+from sundman import clocks, integrators, replica_exchange_sgld
 from sundman.estimate import Estimate
 from sundman.noise import Stream
-from sundman.recipes import replica_exchange_sgld
 from sundman.targets import Target, double_well
 
 PAIRS = 400_000
@@ -141,7 +140,7 @@ def test_weighted_on_an_adaptive_clock() -> None:
     truth = np.average(grid**2, weights=density)
     sampler = sundman.compose(
         integrators.replica_exchange(ratios=(1.0, 3.0), swap_rate=20.0),
-        clocks.sundman(0.02, alpha=5.0, m=0.1, M=10.0, r=0.5, psi="paper"),
+        clocks.sundman(0.02, alpha=5.0, m=0.1, M=10.0, r=0.5, psi="published"),
     )
     draws = sundman.sample(
         quartic,

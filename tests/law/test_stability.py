@@ -47,7 +47,7 @@ def test_sgld_loses_its_first_chains_near_9e_4(steps: int) -> None:
 
 @either_length
 def test_adaptive_sgld_loses_none_at_ten_times_that_step(steps: int) -> None:
-    sampler = sundman.sa_sgld(0.32, m=0.001, M=1.0, alpha=0.5, r=0.5, psi="paper")
+    sampler = sundman.sa_sgld(0.32, m=0.001, M=1.0, alpha=0.5, r=0.5, psi="published")
     draws = run_star(sampler, steps)
     assert lost(draws) == 0
     assert mean_step(draws) == pytest.approx(7.8e-3, rel=0.05)

@@ -35,7 +35,7 @@ def drift(x):
 
 def sampler(lag: str = "none") -> sundman.Sampler:
     return sundman.sa_sgld(
-        DTAU, alpha=MEMORYLESS, omega=1 / MEMORYLESS, psi="paper", lag=lag, **PSI
+        DTAU, alpha=MEMORYLESS, omega=1 / MEMORYLESS, psi="published", lag=lag, **PSI
     )
 
 

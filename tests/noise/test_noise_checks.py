@@ -197,7 +197,7 @@ def test_a_counter_that_slides_with_the_step_is_seen(monkeypatch: pytest.MonkeyP
         return threefry2x32(key, (counter[0], jnp.uint32(0)), rounds)
 
     monkeypatch.setattr(stream_module, "threefry2x32", sliding)
-    monkeypatch.setattr(stream_module, "_GOLDEN", 1)
+    monkeypatch.setattr(stream_module, "_GOLDEN_RATIO", 1)
     assert diagonals(draws.by_step(300, 1000)) < 1e-6
 
 

@@ -5,8 +5,15 @@ import math
 import numpy as np
 import pytest
 
-from sundman.paper.fits import limit, log_slope
-from sundman.paper.measured import Measured, all_of, equal, less, over_seeds
+from sundman.paper.measured import (
+    Measured,
+    all_of,
+    equal,
+    less,
+    limit,
+    log_slope,
+    over_seeds,
+)
 
 
 @pytest.mark.parametrize(
@@ -45,10 +52,10 @@ def test_all_of():
 
 
 def test_over_seeds_has_students_interval():
-    found = over_seeds([1.0, 2.0, 3.0, 4.0, 5.0])
-    assert found.value == 3.0
-    assert found.error == pytest.approx(math.sqrt(2.5 / 5))
-    assert found.quantile == pytest.approx(2.776, abs=1e-3)
+    mean = over_seeds([1.0, 2.0, 3.0, 4.0, 5.0])
+    assert mean.value == 3.0
+    assert mean.error == pytest.approx(math.sqrt(2.5 / 5))
+    assert mean.quantile == pytest.approx(2.776, abs=1e-3)
     assert over_seeds([1.0]).error == math.inf
 
 
@@ -74,9 +81,9 @@ def test_log_slope_and_limit():
     parabola = [Measured(0.2 + h - 4 * h**2, 0.001) for h in steps]
     assert limit(steps, parabola).value == pytest.approx(0.2)
     rng = np.random.default_rng(0)
-    found = [
+    limits = [
         limit(steps, [Measured(0.2 + h + 0.001 * rng.normal(), 0.001) for h in steps])
         for _ in range(300)
     ]
-    spread = np.std([f.value for f in found])
-    assert spread == pytest.approx(found[0].error, rel=0.2)
+    spread = np.std([each.value for each in limits])
+    assert spread == pytest.approx(limits[0].error, rel=0.2)

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from sundman.paper import page
-from sundman.paper.result import Result
+from sundman.paper.reproduce import Result
 from sundman.report.model import Figure, Table, Verdict
 
 RESULT = Result(
@@ -54,13 +54,13 @@ def test_page_takes_the_largest_scale_that_tested(tmp_path):
         }
     )
     large.write(tmp_path)
-    found = page.load(tmp_path)
-    assert page.best(found["theory"])[0][0] == "quick"
-    text = page.page(found)
+    results = page.load(tmp_path)
+    assert page.best(results["theory"])[0][0] == "quick"
+    text = page.page(results)
     assert "1 claims: 1 reproduces" in text
     assert "a\\|b" in text
     with pytest.raises(KeyError):
-        page.section("unknown", found["theory"])
+        page.section("unknown", results["theory"])
 
 
 def test_the_page_is_that_of_the_results():

@@ -1,89 +1,86 @@
 """Verdicts follow the numbers they are given."""
 
+from dataclasses import replace
+
 import pytest
 
-from sundman.paper import robustness_verdicts, star_verdicts, table1_verdicts
+from sundman.paper import robustness, star, table1
+from sundman.paper.experiment import SCALES, NetworkBudget
 from sundman.paper.measured import Measured
-from sundman.paper.scales import SCALES, NetworkBudget
+from sundman.paper.scoring import ChainRun, Scores
 from sundman.paper.table1 import ROWS
+from sundman.paper.toys import Average, ToyRun
 
 
-def star_unit(r2: float, outer: float, tv: float, error: float = 0.01) -> dict:
+def star_run(r2: float, outer: float, tv: float, error: float = 0.01) -> ToyRun:
     exact = {"r2": 0.258, "x2y2": 3.7e-4, "outer": 0.0568}
-    found = {"r2": r2, "x2y2": r2, "outer": outer}
-    scores = {
-        n: {"value": x * (1 + found[n]), "exact": x, "bias": found[n], "error": error}
-        for n, x in exact.items()
-    }
-    steps = {"mean_dt": 4e-4, "dt_1_99": [1e-4, 1e-3]}
-    return {**steps, "total_variation": tv, "weighted": scores, "unweighted": scores}
+    bias = {"r2": r2, "x2y2": r2, "outer": outer}
+    averages = {n: Average(x * (1 + bias[n]), x, bias[n], error) for n, x in exact.items()}
+    return ToyRun(4e-4, (1e-4, 1e-3), 0, averages, averages, tv)
 
 
-def star(sa: float, outer: float, limit: float) -> dict[str, str]:
-    units = {"SGLD": star_unit(-0.2, outer, 0.05), "SA-SGLD": star_unit(sa, outer, 0.03)}
+def star_outcomes(sa: float, outer: float, limit: float) -> dict[str, str]:
+    runs = {"SGLD": star_run(-0.2, outer, 0.05), "SA-SGLD": star_run(sa, outer, 0.03)}
     fits = {
         "limit r2 SA-SGLD": Measured(limit, 0.01),
         "limit x2y2 SA-SGLD": Measured(limit, 0.01),
         "limit r2 SA-SGLD unweighted": Measured(0.2, 0.02),
     }
-    verdicts = star_verdicts.judge(units, [units["SA-SGLD"]], [units["SGLD"]], fits, "test")
+    verdicts = star.judge(runs, [runs["SA-SGLD"]], [runs["SGLD"]], fits, "test")
     return {verdict.claim: verdict.outcome for verdict in verdicts}
 
 
 def test_star():
-    found = star(sa=-0.15, outer=-0.4, limit=0.005)
-    assert found["Star: SGLD oversamples the outer ridges"] == "does not reproduce"
-    assert list(found.values()) == [
+    outcomes = star_outcomes(sa=-0.15, outer=-0.4, limit=0.005)
+    assert outcomes["Star: SGLD oversamples the outer ridges"] == "does not reproduce"
+    assert list(outcomes.values()) == [
         "reproduces", "does not reproduce", "reproduces", "reproduces", "does not reproduce",
         "reproduces", "reproduces",
     ]  # fmt: skip
-    other = star(sa=0.01, outer=0.4, limit=0.2)
+    other = star_outcomes(sa=0.01, outer=0.4, limit=0.2)
     assert other["Star: SGLD oversamples the outer ridges"] == "reproduces"
     unbiased = "Star: SA-SGLD's weighted averages are unbiased at the published step"
     assert other[unbiased] == "reproduces"
     assert "does not reproduce" in other.values()
 
 
-def scored(nll: float) -> dict:
-    scores = {"nll": nll, "accuracy": 0.98, "ece15": 0.035, "ece30": 0.036, "brier": 0.03}
-    return {"weighted": scores, "unweighted": scores, "mean_step": 0.3}
+def scored(nll: float) -> ChainRun:
+    scores = Scores(nll=nll, accuracy=0.98, ece15=0.035, ece30=0.036, brier=0.03)
+    return ChainRun(weighted=scores, unweighted=scores, mean_step=0.3)
 
 
-def table(gain: float, scale: str) -> dict[str, str]:
+def table_outcomes(gain: float, scale: str) -> dict[str, str]:
     rows = {
         row: {seed: scored(0.086 + 1e-4 * seed - gain * ("sa-" in row)) for seed in range(5)}
         for row in ROWS
     }
-    verdicts = table1_verdicts.judge(rows, SCALES[scale].table, scale)
+    verdicts = table1.judge(rows, SCALES[scale].table, scale)
     return {verdict.claim: verdict.outcome for verdict in verdicts}
 
 
 @pytest.mark.parametrize(("gain", "outcome"), [(0.006, "reproduces"), (0.0, "does not reproduce")])
 def test_table_comparison(gain, outcome):
-    found = table(gain, "standard")
+    outcomes = table_outcomes(gain, "standard")
     better = "Under the horseshoe prior SA-SGLD is better than SGLD at the same mean step"
-    assert found[better] == outcome
-    assert found["Table, horseshoe/sgld: NLL / accuracy % / ECE %"] == "not tested"
+    assert outcomes[better] == outcome
+    assert outcomes["Table, horseshoe/sgld: NLL / accuracy % / ECE %"] == "not tested"
 
 
 def test_table_rows_are_compared_at_the_papers_scale_only():
-    found = table(0.006, "paper")
-    assert found["Table, horseshoe/sgld: NLL / accuracy % / ECE %"] == "partly"
-    assert found["Table, gaussian/sgld: NLL / accuracy % / ECE %"] == "does not reproduce"
+    outcomes = table_outcomes(0.006, "paper")
+    assert outcomes["Table, horseshoe/sgld: NLL / accuracy % / ECE %"] == "partly"
+    assert outcomes["Table, gaussian/sgld: NLL / accuracy % / ECE %"] == "does not reproduce"
 
 
 def test_missing_rows_are_not_tested():
     rows = {row: {} for row in ROWS}
-    for verdict in table1_verdicts.judge(rows, SCALES["paper"].table, "paper"):
+    for verdict in table1.judge(rows, SCALES["paper"].table, "paper"):
         assert verdict.outcome == "not tested"
 
 
-def chain(*, lost: bool) -> dict:
-    scores = scored(0.1)["weighted"]
+def chain(*, lost: bool) -> ChainRun:
     step = 1000 if lost else None
-    return {
-        "diverged_step": step, "weighted": scores, "member": [-0.1] * 5, "mean_step": 0.5,
-    }  # fmt: skip
+    return replace(scored(0.1), diverged_step=step, member=[-0.1] * 5, mean_step=0.5)
 
 
 @pytest.mark.parametrize(
@@ -99,11 +96,11 @@ def test_robustness(width, lost, outcomes):
     adaptive = {0.2: chain(lost=False), 0.5: chain(lost=False)}
     frozen = {"learned": chain(lost=False), "initial": chain(lost=False)} if lost else {}
     budget = NetworkBudget(width=width, epochs=10, burn_in=5, thin=100, seeds=1)
-    verdicts = robustness_verdicts.judge(sgld, adaptive, frozen, budget, "test")
+    verdicts = robustness.judge(sgld, adaptive, frozen, budget, "test")
     assert [verdict.outcome for verdict in verdicts] == outcomes
 
 
 def test_a_chain_that_guesses_has_diverged():
-    assert robustness_verdicts.diverged({**chain(lost=False), "member": [-0.1, -3.0, -4.0, -5.0]})
-    assert robustness_verdicts.diverged({**chain(lost=False), "member": [-0.1, None]})
-    assert robustness_verdicts.diverged({**chain(lost=False), "weighted": None})
+    assert replace(chain(lost=False), member=[-0.1, -3.0, -4.0, -5.0]).diverged
+    assert replace(chain(lost=False), member=[-0.1, None]).diverged
+    assert replace(chain(lost=False), weighted=None).diverged

@@ -5,7 +5,7 @@ import jax
 import numpy as np
 import pytest
 
-from sundman.report.tables import numeric
+from sundman.report.html import numeric
 from sundman.report.values import duration, flat, shown
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import sundman
-from sundman.runner.engine import Piece
+from sundman.run.schedule import Piece
 
 SAMPLER = sundman.sa_sgld(0.05, alpha=1.0, m=0.1, M=10.0, r=0.5)
 PIECE = Piece(draws=4, steps=5)
@@ -53,8 +53,8 @@ class Do:
 
 def set_small(monkeypatch):
     """Many pieces, each written at once."""
-    monkeypatch.setattr("sundman.runner.blocks.sizes", lambda *args: PIECE)
-    monkeypatch.setattr("sundman.runner.stored._FLUSH_SECONDS", 0.0)
+    monkeypatch.setattr("sundman.run.schedule.sizes", lambda *args: PIECE)
+    monkeypatch.setattr("sundman.run.disk_sink._FLUSH_SECONDS", 0.0)
 
 
 @pytest.fixture(autouse=True)

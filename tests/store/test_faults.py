@@ -110,7 +110,8 @@ LIMITED = """
 import resource, signal, sys
 from pathlib import Path
 import pytest
-from sundman.runner import blocks, stored
+from sundman.run import disk_sink as stored
+from sundman.run import schedule as blocks
 from sundman.store.files import StoreError
 from tests.store import runs
 blocks.sizes = lambda *args: runs.PIECE

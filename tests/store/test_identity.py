@@ -59,8 +59,8 @@ def test_what_differs_is_named(part, change, said):
 
 def test_other_kernels_are_named(part, monkeypatch):
     """They round differently."""
-    other = not sundman.runner.run.native_noise()
-    monkeypatch.setattr("sundman.runner.run.native_noise", lambda: other)
+    other = not sundman.run.sample.native_noise()
+    monkeypatch.setattr("sundman.run.sample.native_noise", lambda: other)
     monkeypatch.setattr("sundman.native.available", lambda: False)
     with pytest.raises(
         StoreError, match=f"native: the stored run has {not other}, this one {other}"

@@ -21,7 +21,8 @@ ROOT = Path(__file__).parents[2]
 PREAMBLE = """
 import sys, time
 from pathlib import Path
-from sundman.runner import blocks, stored
+from sundman.run import disk_sink as stored
+from sundman.run import schedule as blocks
 from tests.store import runs
 blocks.sizes = lambda *args: runs.PIECE
 stored._FLUSH_SECONDS = 0.0

@@ -1,0 +1,176 @@
+"""``sundman bnn``: Bayesian neural networks on known data sets or one's own data."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from sundman.cli import options, results_dir
+from sundman.cli.bnn.plan import BnnSettings, make_plan
+from sundman.cli.bnn.run import run_networks
+
+_DATA = "Your own data"
+
+
+def bnn(
+    context: typer.Context,
+    name: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="DATA",
+            help="One of {data}.",
+            show_default=False,
+        ),
+    ] = None,
+    x: Annotated[
+        Path | None,
+        typer.Option("--x", help="Features, a .npy file.", rich_help_panel=_DATA),
+    ] = None,
+    y: Annotated[
+        Path | None,
+        typer.Option("--y", help="Targets, a .npy file.", rich_help_panel=_DATA),
+    ] = None,
+    csv: Annotated[
+        Path | None,
+        typer.Option("--csv", help="Both, a CSV file with a header.", rich_help_panel=_DATA),
+    ] = None,
+    target: Annotated[
+        str | None,
+        typer.Option("--target", help="Its column to predict.", rich_help_panel=_DATA),
+    ] = None,
+    task: Annotated[
+        str | None,
+        typer.Option(
+            "--task",
+            help="classification or regression; by default by the targets: names and whole "
+            "numbers are classes.",
+            rich_help_panel=_DATA,
+        ),
+    ] = None,
+    test_fraction: Annotated[
+        float | None,
+        typer.Option(
+            "--test-fraction", help="Share held out. [default: 0.2]", rich_help_panel=_DATA
+        ),
+    ] = None,
+    split: Annotated[
+        int | None,
+        typer.Option(
+            "--split", help="Which split of own or UCI data. [default: 0]", rich_help_panel=_DATA
+        ),
+    ] = None,
+    prior: Annotated[
+        options.Text,
+        options.run(
+            "--prior",
+            text="One of {priors}; horseshoe alone has one scale per tensor. [default: horseshoe; "
+            "regression: gaussian]",
+        ),
+    ] = None,
+    width: Annotated[
+        options.Count,
+        options.run("--width", text="Units in each hidden layer. [default: 50; MNIST: 400]"),
+    ] = None,
+    depth: Annotated[
+        options.Count, options.run("--depth", text="Hidden layers. [default: 2; regression: 1]")
+    ] = None,
+    epochs: Annotated[
+        options.Count,
+        options.run(
+            "--epochs", text="In total. [default: as many as make 20,000 steps; regression: 40,000]"
+        ),
+    ] = None,
+    burn_in_epochs: Annotated[
+        options.Count, options.run("--burn-in-epochs", text="The first of them. [default: half]")
+    ] = None,
+    batch: Annotated[
+        options.Count,
+        options.run(
+            "--batch", text="Rows per step. [default: 32; MNIST: 100; small regressions: all]"
+        ),
+    ] = None,
+    thin: options.Thin = None,
+    seeds: Annotated[
+        options.Count,
+        options.run("--seeds", text="How many chains, each of its own seed. [default: 1]"),
+    ] = None,
+    seed: options.Seed = None,
+    temperature: options.Temperature = None,
+    sampler: options.Sampler = None,
+    h: options.Step = None,
+    dtau: options.Dtau = None,
+    alpha: options.Alpha = None,
+    m: options.Low = None,
+    M: options.High = None,
+    r: options.Power = None,
+    omega: options.Omega = None,
+    psi: options.Psi = None,
+    lag: options.Lag = None,
+    gamma: options.Gamma = None,
+    sets: options.Sets = None,
+    data: Annotated[
+        Path | None,
+        options.output("--data", text="Directory of the data sets: it has mnist/, uci/yacht/, ..."),
+    ] = None,
+    download: Annotated[
+        bool, options.output("--download", text="Download a data set that is not there.")
+    ] = False,
+    config: options.Config = None,
+    output: options.Output = None,
+    force: options.Force = False,
+    no_cache: options.NoCache = False,
+) -> None:
+    """Sample the weights of a network, and score its predictive on held-out data.
+
+    Steps (--step, --dtau) are learning rates on the mean loss, as for an optimizer; omega is in
+    units of the squared gradient of the mean loss. Every chain is stored, may be stopped and
+    resumed, and the command ends in a report. Results go to runs/bnn-NAME unless --output is given.
+
+    Samplers, {network_samplers}.
+
+    For example:
+
+    sundman bnn digits --seeds 3
+
+    sundman bnn mnist --data DIR --prior horseshoe --dtau 0.2 --epochs 30 --output mnist
+
+    sundman bnn --csv houses.csv --target price
+
+    sundman bnn --x x.npy --y y.npy --sampler sgld --step 0.05
+    """
+    options.use_compilation_cache(not no_cache)
+    in_file = results_dir.read_settings(config, "bnn", BnnSettings.keys()) if config else {}
+    files = {"x": x, "y": y, "csv": csv, "data": data}
+    in_options = options.without_unset(
+        **{key: None if path is None else str(path.absolute()) for key, path in files.items()},
+        name=name,
+        target=target,
+        task=task,
+        test_fraction=test_fraction,
+        split=split,
+        download=download or None,
+        sampler=sampler,
+        prior=prior,
+        width=width,
+        depth=depth,
+        epochs=epochs,
+        burn_in_epochs=burn_in_epochs,
+        batch=batch,
+        thin=thin,
+        seeds=seeds,
+        seed=seed,
+        temperature=temperature,
+    )
+    # The sampler's own options are read from the context.
+    plan = make_plan(in_file, in_options, options.sampler_settings(context))
+    called = plan.data.name.replace(" ", "-")
+    directory = output or results_dir.first_free(Path("runs") / f"bnn-{called}")
+    run_networks(plan, results_dir.prepare(directory, force))
+
+
+def repeat(path: Path, page: Path | None) -> None:
+    """Go on with the command whose results are in a directory; what is finished is only read."""
+    settings = results_dir.read_settings(path / results_dir.SETTINGS, "bnn", BnnSettings.keys())
+    run_networks(make_plan(settings, {}, {}), path, resuming=True, page=page)

@@ -1,0 +1,275 @@
+"""What to run for a network: data, model, prior, sampler and lengths, settled and checked.
+
+Steps of samplers are in learning-rate units: h or dtau is a learning rate on the mean loss U/N, and
+omega is that of the mean loss, too (:mod:`sundman.units`); all other settings are as they are.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import sundman
+from sundman import check, likelihoods, models, priors, units
+from sundman.cli import samplers
+from sundman.cli.bnn.data import DataSettings, load
+from sundman.cli.errors import UserError, as_user_error, unknown
+from sundman.cli.samplers import ALPHA_DTAU, SamplerSettings
+from sundman.data import Dataset
+
+_STEPS_OF_CLASSIFICATION, _STEPS_OF_REGRESSION = 20_000, 40_000  # by default
+_DRAWS = 200
+_FULL_BATCH_ROWS = 2_000  # a regression on as few rows takes them all at each step
+_PUBLISHED = {"alpha": 1000.0, "m": 0.5, "M": 2.0, "r": 0.25, "omega": 1.0, "psi": "research_code"}
+_MEAN_SQUARE = 1000.0  # |grad U|^2 of a regression, per training row: a rough guess
+
+
+@dataclass(frozen=True)
+class BnnSettings(DataSettings):
+    """Every setting of ``sundman bnn``, by the key of its settings file.
+
+    None stands for what is chosen by the data; a plan has all of them settled. ``settings`` is what
+    was given for the sampler, or its settings by its name.
+    """
+
+    sampler: str | None = None
+    prior: str | None = None
+    width: int | None = None
+    depth: int | None = None
+    epochs: int | None = None
+    burn_in_epochs: int | None = None
+    batch: int | None = None
+    thin: int | None = None
+    seeds: int = 1
+    seed: int = 0
+    temperature: float = 1.0
+    settings: Mapping[str, Any] = field(default_factory=dict)
+
+    @classmethod
+    def keys(cls) -> tuple[str, ...]:
+        """The keys of a settings file."""
+        return tuple(each.name for each in dataclasses.fields(cls))
+
+    def as_dict(self) -> dict[str, object]:
+        """The settings by their keys."""
+        return {key: getattr(self, key) for key in self.keys()}
+
+
+@dataclass(frozen=True)
+class Lengths:
+    """How long a chain is, and how many rows a step takes."""
+
+    batch: int
+    epochs: int
+    burn_in_epochs: int
+    thin: int
+    steps_per_epoch: int
+
+    @property
+    def burn_in_steps(self) -> int:
+        """Steps that are not kept."""
+        return self.steps_per_epoch * self.burn_in_epochs
+
+    @property
+    def steps(self) -> int:
+        """Steps after them."""
+        return self.steps_per_epoch * (self.epochs - self.burn_in_epochs)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What to run.
+
+    Attributes:
+      data: the data set.
+      decisions: what was decided about it, a sentence each.
+      posterior: the posterior of the network's weights.
+      name: the sampler's name.
+      sampler: the sampler.
+      prior: the prior's name.
+      sizes: the widths of the layers, input to output.
+      lengths: the lengths of a chain.
+      settings: every setting, settled; those of the sampler in learning-rate units.
+    """
+
+    data: Dataset
+    decisions: list[str]
+    posterior: sundman.Posterior
+    name: str
+    sampler: sundman.Sampler
+    prior: str
+    sizes: list[int]
+    lengths: Lengths
+    settings: BnnSettings
+
+    @property
+    def network(self) -> str:
+        """The widths of the layers in words, 64-50-50-10."""
+        return "-".join(str(size) for size in self.sizes)
+
+
+def make_plan(
+    in_file: Mapping[str, object],
+    in_options: Mapping[str, object],
+    sampler_options: Mapping[str, object],
+) -> Plan:
+    """Settle every setting, and check them before anything is run.
+
+    Args:
+      in_file: the settings of a file, by the keys of :class:`BnnSettings`.
+      in_options: those on the command line, which win.
+      sampler_options: the sampler's settings on the command line, which win, too.
+
+    Returns:
+      What to run.
+    """
+    asked = BnnSettings(**_unchecked({**in_file, **in_options}))
+    _check_numbers(asked)
+    name = None if asked.sampler is None else samplers.known_name(asked.sampler, for_networks=True)
+    prior = None if asked.prior is None else _known_prior(asked.prior)
+    for_sampler = samplers.table("settings", asked.settings)
+    if name is not None:
+        samplers.distribute([name], for_sampler, sampler_options)  # refused before data are read
+    data, decisions = load(asked)
+    classes, size = data.classes, len(data.train.y)
+    name = name or ("samadams" if classes is None else "sa-sgld")
+    prior = prior or ("gaussian" if classes is None else "horseshoe")
+    own = samplers.distribute([name], for_sampler, sampler_options)[name]
+    settings = _complete_settings(name, own, classes=classes, prior=prior, size=size)
+    temperature = float(asked.temperature)
+    sampler = samplers.build(name, _with_learning_rate(name, settings), temperature)
+    lengths = _lengths(asked, classes, size)
+    width = asked.width or (400 if size > 20_000 else 50)
+    depth = asked.depth or (1 if classes is None else 2)
+    with as_user_error():
+        posterior = sundman.Posterior(
+            models.mlp_apply,
+            likelihood=_likelihood(classes),
+            prior=_priors_of_layers(prior),
+            data=tuple(data.train),
+            temperature=temperature,
+        )
+    return Plan(
+        data=data,
+        decisions=decisions,
+        posterior=posterior,
+        name=name,
+        sampler=sampler,
+        prior=prior,
+        sizes=[data.train.x.shape[1], *([width] * depth), 1 if classes is None else classes],
+        lengths=lengths,
+        settings=dataclasses.replace(
+            asked,
+            sampler=name,
+            prior=prior,
+            width=width,
+            depth=depth,
+            epochs=lengths.epochs,
+            burn_in_epochs=lengths.burn_in_epochs,
+            batch=lengths.batch,
+            thin=lengths.thin,
+            settings={name: settings},
+        ),
+    )
+
+
+def _unchecked(settings: Mapping[str, object]) -> dict[str, Any]:
+    """Settings of a file, whose types are only known once they are checked."""
+    return dict(settings)
+
+
+def _check_numbers(asked: BnnSettings) -> None:
+    with as_user_error():
+        for key in ("width", "depth", "epochs", "batch", "thin", "seeds"):
+            if (value := getattr(asked, key)) is not None or key == "seeds":
+                check.count(key, value, least=1)
+        for key in ("seed", "split"):
+            check.count(key, getattr(asked, key), least=0)
+        if asked.burn_in_epochs is not None:
+            check.count("burn_in_epochs", asked.burn_in_epochs, least=0)
+        check.not_negative(temperature=asked.temperature)
+
+
+def _known_prior(name: str) -> str:
+    spelled = str(name).lower().replace("_", "-")
+    if spelled not in priors.names():
+        raise unknown("prior", str(name), priors.names())
+    return spelled
+
+
+def _priors_of_layers(prior: str) -> dict[str, priors.Prior]:
+    """The prior of that name on kernels, scaled by their fan-in, and on biases."""
+    kernel = priors.named(prior, scale=1.41, fan_in="leading")
+    return {"kernel": kernel, "bias": priors.named(prior, scale=1.0, fan_in=None)}
+
+
+def _likelihood(classes: int | None) -> likelihoods.Likelihood:
+    if classes is not None:
+        return likelihoods.categorical()
+    return likelihoods.gaussian(log_noise_prior=(-2.0, 2.0))
+
+
+def _lengths(asked: BnnSettings, classes: int | None, size: int) -> Lengths:
+    """Batch, epochs, burn-in and thinning: those asked for, or what makes some 200 draws."""
+    full_batch = classes is None and size <= _FULL_BATCH_ROWS
+    batch = asked.batch or (size if full_batch else min(32 if size <= 20_000 else 100, size))
+    if batch > size:
+        raise UserError(f"batch={batch} is more than the {size} training rows; use a smaller one")
+    per_epoch = math.ceil(size / batch)
+    steps = _STEPS_OF_REGRESSION if classes is None else _STEPS_OF_CLASSIFICATION
+    epochs = asked.epochs or math.ceil(steps / per_epoch)
+    burn_in = epochs // 2 if asked.burn_in_epochs is None else asked.burn_in_epochs
+    if burn_in >= epochs:
+        raise UserError(
+            f"burn_in_epochs={burn_in} leaves nothing of epochs={epochs}; use more epochs or a "
+            "shorter burn-in"
+        )
+    steps_kept = per_epoch * (epochs - burn_in)
+    thin = asked.thin or max(1, steps_kept // _DRAWS)
+    if thin > steps_kept:
+        raise UserError(f"thin={thin} is more than the {steps_kept} steps kept; use a smaller one")
+    return Lengths(batch, epochs, burn_in, thin, per_epoch)
+
+
+def _learning_rate(name: str, classes: int | None, prior: str, size: int) -> float:
+    """A learning rate that suits the likelihood and the prior."""
+    kinetic = samplers.recipe(name).kinetic
+    if classes is None:  # dt as in our runs on the UCI tables
+        return float(units.learning_rate(1e-3 if kinetic else 5e-7, size, kinetic=kinetic))
+    if kinetic:
+        return 2e-3
+    if prior != "horseshoe":
+        return 0.025
+    return 0.2 if size > 20_000 else 0.1
+
+
+def _complete_settings(
+    name: str, own: SamplerSettings, *, classes: int | None, prior: str, size: int
+) -> SamplerSettings:
+    """The sampler's settings that were given, and for the rest those that suit the data."""
+    chosen, step = samplers.recipe(name), _learning_rate(name, classes, prior, size)
+    friction = {"gamma": 5.0 if classes is None else 20.0} if chosen.kinetic else {}
+    if not chosen.adaptive:
+        return {"h": step, **friction, **own}
+    if name == "sa-sgld" and classes is not None:
+        return {"dtau": step, **_PUBLISHED, "lag": "none", **own}
+    dtau = own.get("dtau", step)
+    with as_user_error():
+        check.positive(dtau=dtau)
+    alpha = ALPHA_DTAU / units.time_step(dtau, size, kinetic=chosen.kinetic)
+    clock = {"dtau": dtau, "alpha": alpha, **friction}
+    if classes is not None:
+        return {**_PUBLISHED, **clock, "lag": "guarded", **own}
+    clock |= {"M": 10.0, "r": 0.25 if chosen.kinetic else 0.5, "omega": _MEAN_SQUARE / size}
+    return {**clock, "psi": "scale_free", "lag": "guarded", **own}
+
+
+def _with_learning_rate(name: str, settings: SamplerSettings) -> SamplerSettings:
+    """The settings with the step as the learning rate it is."""
+    step = samplers.recipe(name).step_name
+    with as_user_error():
+        check.positive(**{step: settings[step]})
+        return {**settings, step: sundman.LearningRate(settings[step])}

@@ -1,0 +1,225 @@
+"""Samplers at one mean step, on two targets whose moments are known exactly, and their figure.
+
+    SGLD      Euler-Maruyama at a fixed step
+    SA-SGLD   the same on an adaptive clock, draws weighted by dt
+    LM        Leimkuhler-Matthews at a fixed step
+    SA-LM     the same on an adaptive clock
+
+On the star SA-SGLD has its published settings; on Mueller-Brown the clock of SA-LM, at a mean step
+of about 0.002. SGLD and LM then run at the mean step of SA-SGLD, and SA-LM at the dtau that gives
+it the same: none is ahead by taking smaller steps. The ratios of dtau to the mean step are from
+pilot runs; the table shows the mean steps that came out.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+import sundman
+from sundman import estimate, targets
+from sundman.estimate import Estimate
+from sundman.report import Table
+from sundman.targets import Target
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+TITLES = {"star": "Star, T = 1", "muller-brown": "Müller-Brown, T = 2"}
+_OBSERVABLES = {
+    "star": {"r2": "E[x²+y²]", "x2y2": "E[x²y²]", "outer": "P(arm tips)", "virial": "E[x·∇U]"},
+    "muller-brown": {"right": "P(right)", "top": "P(top)", "U": "E[U]", "virial": "E[x·∇U]"},
+}
+_CELLS_PER_SIDE = 60
+_DRAWN = ("SGLD", "SA-SGLD", "SA-LM")
+_VIEW = {"star": ((-2.1, 2.1), (-2.1, 2.1)), "muller-brown": ((-2.7, 2.0), (-1.6, 2.7))}
+_DTAU_OVER_MEAN_STEP = {
+    "star": {"SA-LM": 0.848},
+    "muller-brown": {"SA-SGLD": 1.033, "SA-LM": 0.983},
+}
+
+
+class Size(NamedTuple):
+    """How much to run."""
+
+    chains: int
+    steps: int
+    burn_in: int
+    thin: int
+    network_steps: int
+
+
+FULL = Size(128, 100_000, 20_000, 20, 20_000)
+SMALL = Size(16, 2_000, 200, 20, 400)
+
+
+def targets_shown() -> tuple[Target, Target]:
+    """The targets of the demo."""
+    return targets.star(), targets.muller_brown(temperature=2.0)
+
+
+@dataclass(frozen=True)
+class Toy:
+    """The runs on one target, by the sampler's name."""
+
+    target: Target
+    runs: dict[str, sundman.Draws]
+
+    @cached_property
+    def estimates(self) -> dict[str, dict[str, Estimate]]:
+        """The observables shown, with their standard errors; SA-SGLD also without its weights."""
+        sa = self.runs["SA-SGLD"]
+        bare = dataclasses.replace(sa, weight=np.ones_like(sa.weight))
+        rows = {"SGLD": self.runs["SGLD"], "SA-SGLD": sa, "(no weights)": bare}
+        rows |= {"LM": self.runs["LM"], "SA-LM": self.runs["SA-LM"]}
+        return {name: self._moments(draws) for name, draws in rows.items()}
+
+    def _moments(self, draws: sundman.Draws) -> dict[str, Estimate]:
+        names, observables = _OBSERVABLES[self.target.name], self.target.observables
+        means = estimate.mean(draws, lambda x: jnp.stack([observables[n](x) for n in names]))
+        return {name: Estimate(*both) for name, *both in zip(names, *means, strict=True)}
+
+    @cached_property
+    def tables(self) -> tuple[Table, Table]:
+        """Estimates and their bias; steps, distance from the exact law, effective draws."""
+        shown, truth = _OBSERVABLES[self.target.name], self.target.truth
+        rows = [["exact", *(f"{truth[key]:.5g}" for key in shown)]]
+        for name, values in self.estimates.items():
+            rows.append([name, *(_cell(values[key], truth[key]) for key in shown)])
+        moments = Table(
+            f"{TITLES[self.target.name]}: estimate, and bias in percent ± standard error",
+            ["", *shown.values()],
+            rows,
+        )
+        assert self.target.window is not None  # both targets are in the plane
+        x, y = (np.linspace(*side, _CELLS_PER_SIDE + 1) for side in self.target.window)
+        steps = Table(
+            "The same runs: steps, distance from the exact law, independent draws they are worth",
+            ["", "mean dt", "dt, 1 to 99 %", "total variation", "ESS of U", "chains lost"],
+            [self._steps(name, draws, (x, y)) for name, draws in self.runs.items()],
+        )
+        return moments, steps
+
+    def _steps(
+        self, name: str, draws: sundman.Draws, edges: tuple[np.ndarray, np.ndarray]
+    ) -> list[str]:
+        dt = draws.stats["dt"]
+        low, high = np.percentile(dt, [1, 99])
+        return [
+            name,
+            f"{dt.mean():.3g}",
+            f"{low:.2g} to {high:.2g}",
+            f"{estimate.total_variation(draws, self.target, edges):.4f}",
+            f"{estimate.ess(draws, self.target.potential):,.0f}",
+            str(np.count_nonzero(draws.diverged >= 0)),
+        ]
+
+
+def _cell(estimated: Estimate, exact: float) -> str:
+    percent = 100 / abs(exact)
+    off = f"{percent * (estimated.value - exact):+.1f} ± {percent * estimated.error:.1f} %"
+    return f"{estimated.value:.4g}\n{off}"
+
+
+def compare(target: Target, size: Size, seed: int) -> Toy:
+    """The samplers on a target, SA-SGLD first: its mean step is that of the others."""
+
+    def run(sampler: sundman.Sampler) -> sundman.Draws:
+        return sundman.sample(
+            target,
+            sampler,
+            key=jax.random.key(seed),
+            chains=size.chains,
+            steps=size.steps,
+            burn_in=size.burn_in,
+            thin=size.thin,
+        )
+
+    ratio = _DTAU_OVER_MEAN_STEP[target.name]
+    if target.name == "star":
+        adaptive = run(sundman.sa_sgld(1e-3, alpha=0.5, m=0.1, M=10.0, r=0.5, omega=100.0))
+    else:
+        adaptive = run(_scale_free(sundman.sa_sgld, target, 2e-3 * ratio["SA-SGLD"]))
+    step = adaptive.stats["dt"].mean().item()
+    runs = {
+        "SGLD": run(sundman.sgld(step, target.temperature)),
+        "SA-SGLD": adaptive,
+        "LM": run(sundman.lm(step, target.temperature)),
+        "SA-LM": run(_scale_free(sundman.sa_lm, target, step * ratio["SA-LM"])),
+    }
+    return Toy(target, runs)
+
+
+def _scale_free(
+    recipe: Callable[..., sundman.Sampler], target: Target, dtau: float
+) -> sundman.Sampler:
+    return recipe(
+        dtau,
+        temperature=target.temperature,
+        alpha=0.01 / dtau,
+        M=10.0,
+        r=0.5,
+        omega=target.truth["grad2"],
+        psi="scale_free",
+        lag="guarded",
+    )
+
+
+def draw_figure(toys: Sequence[Toy]) -> bytes:
+    """Draws over exact contours, coloured by the step; a row per target, a column per sampler.
+
+    As PNG.
+    """
+    # Here and below: matplotlib takes half a second to load, and help does not need it.
+    import matplotlib as mpl
+    from matplotlib.figure import Figure
+
+    from sundman import plot
+    from sundman.report.figures import png
+
+    with plot.style():
+        figure = Figure(figsize=(9.6, 6.7))
+        grid = figure.subplots(len(toys), len(_DRAWN), sharex="row", sharey="row")
+        for row, toy in zip(grid, toys, strict=True):
+            _draw_row(figure, row, toy)
+        return png(figure, dpi=int(mpl.rcParams["savefig.dpi"]))
+
+
+def _draw_row(figure: Figure, row: Sequence[Axes], toy: Toy) -> None:
+    from matplotlib.colors import LogNorm
+    from matplotlib.ticker import FuncFormatter, MaxNLocator, NullLocator
+
+    from sundman import plot
+
+    target_name, shade = toy.target.name, None
+    low, high = np.percentile(toy.runs["SA-LM"].stats["dt"], [2, 98])
+    for ax, name in zip(row, _DRAWN, strict=True):
+        norm = LogNorm(low, high)
+        shade = plot.points(ax, toy.runs[name], count=4000, norm=norm)
+        plot.contours(ax, toy.target, zorder=2)
+        ax.set(xlim=_VIEW[target_name][0], ylim=_VIEW[target_name][1], box_aspect=1)
+        ax.set_title(name, fontweight="bold", pad=15)
+        ax.text(0, 1.02, _caption(toy, name), transform=ax.transAxes, size=8)
+        ax.set_ylabel(f"{TITLES[target_name]}\n\ny" if ax is row[0] else "")
+    assert shade is not None  # there are samplers
+    bar = figure.colorbar(shade, ax=list(row), extend="both", shrink=0.8, aspect=25)
+    bar.set_label("step dt / 10⁻⁴")
+    bar.locator, bar.minorlocator = MaxNLocator(5), NullLocator()
+    bar.formatter = FuncFormatter(lambda dt, _: f"{1e4 * dt:g}")
+    bar.update_ticks()
+
+
+def _caption(toy: Toy, name: str) -> str:
+    estimates, truth = toy.estimates[name], toy.target.truth
+    if toy.target.name == "star":
+        exact = 100 * truth["outer"]
+        return f"{100 * estimates['outer'].value:.1f}% in the tips of the arms; exact {exact:.1f}%"
+    return f"temperature {100 * (estimates['virial'].value / truth['virial'] - 1):+.1f}%"

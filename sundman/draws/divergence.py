@@ -1,0 +1,127 @@
+"""Chains that ran away: what is known of them, and what to say about it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from sundman._types import Settings
+from sundman.draws.settings import settings_of_chain
+
+
+class DivergenceWarning(UserWarning):
+    """Some chains left the region where the potential and its gradient are finite."""
+
+
+class DivergenceError(RuntimeError):
+    """A chain ran away, and ``on_divergence="raise"`` asked to stop there."""
+
+
+class AllDivergedError(ValueError):
+    """Every chain ran away in the burn-in: there is no draw to return."""
+
+
+class Divergence(NamedTuple):
+    """One chain that ran away.
+
+    Attributes:
+      chain: its number.
+      step: the step at which it ran away.
+      draw: its first draw that counts for nothing.
+      last: the statistics of its last good draw; empty in the burn-in.
+    """
+
+    chain: int
+    step: int
+    draw: int
+    last: dict[str, float]
+
+
+class Divergences(NamedTuple):
+    """What is known of every chain, as arrays over the chains; part of a run's state.
+
+    Attributes:
+      low: the lowest potential so far.
+      frozen: chains that no longer move.
+      step: the step at which the chain first ran away, or -1.
+      draw: the first draw of weight 0, or -1.
+      times: how often it ran away.
+    """
+
+    low: np.ndarray
+    frozen: np.ndarray
+    step: np.ndarray
+    draw: np.ndarray
+    times: np.ndarray
+
+    @classmethod
+    def none(cls, chains: int) -> Divergences:
+        """At the beginning of a run."""
+        never = np.full(chains, -1, np.int64)
+        low = np.full(chains, np.inf, np.float32)
+        return cls(low, np.zeros(chains, bool), never, never.copy(), np.zeros(chains, np.int64))
+
+    def adding(self, events: Sequence[Divergence], *, freeze: bool) -> Divergences:
+        """With these events; ``freeze``: whether the chains stay where they were put back."""
+        frozen, step, draw, times = (np.array(column) for column in self[1:])
+        for event in events:
+            if step[event.chain] < 0:
+                step[event.chain], draw[event.chain] = event.step, event.draw
+            times[event.chain] += 1
+            frozen[event.chain] = freeze
+        return Divergences(self.low, frozen, step, draw, times)
+
+
+def _advice(settings: Settings) -> str:
+    if settings.get("clock") != "sundman":
+        now = f", now h={settings['h']:g}" if isinstance(settings.get("h"), float | int) else ""
+        return f"Use a smaller step (h{now}), or an adaptive clock such as that of sa_sgld."
+    advice = (
+        f"Use a smaller step (dtau, now {settings['dtau']:g}), or a smaller lower bound m of psi "
+        f"(now {settings['m']:g})"
+    )
+    if settings.get("lag") == "full":
+        return f'{advice}, or lag="guarded", which reacts at once when the gradient jumps.'
+    return f"{advice}."
+
+
+def describe(event: Divergence, settings: Settings) -> str:
+    """Which chain, which step, what it was like there, and what to change."""
+    own = ", ".join(
+        f"{name}={settings[name][event.chain]:g}" for name in settings.get("per_chain", ())
+    )
+    settings = settings_of_chain(settings, event.chain)
+    where = f"chain {event.chain}{f' ({own})' if own else ''} ran away at step {event.step:,}"
+    if not event.last:
+        return f"{where}, in the burn-in. {_advice(settings)}"
+    names = {"dt": "dt", "grad_norm": "|grad U|", "potential": "U"}
+    seen = ", ".join(f"{text}={event.last[k]:.3g}" for k, text in names.items() if k in event.last)
+    return f"{where} (from draw {event.draw:,} on; last good draw: {seen}). {_advice(settings)}"
+
+
+def summary(
+    divergences: Divergences, events: Sequence[Divergence], settings: Settings
+) -> str | None:
+    """What to warn of when a run ends; None if no chain ran away.
+
+    Args:
+      divergences: what is known of every chain.
+      events: those seen by this process.
+      settings: of the run.
+    """
+    chains = np.flatnonzero(divergences.times > 0)
+    if not len(chains):
+        return None
+    earliest = chains[np.argmin(divergences.step[chains])]
+    first = next((event for event in events if event.chain == earliest), None)
+    if first is None:  # it ran away before this process took over
+        step, draw = divergences.step[earliest], divergences.draw[earliest]
+        first = Divergence(int(earliest), int(step), int(draw), {})
+    now = "They were put back and went on" if not divergences.frozen.any() else "They stay there"
+    return (
+        f"{len(chains)} of {len(divergences.times)} chains diverged: the potential or its "
+        f"gradient is not finite or out of proportion; first {describe(first, settings)} {now}; "
+        "their draws from there on have weight 0."
+    )

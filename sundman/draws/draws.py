@@ -1,0 +1,229 @@
+"""Draws: positions, the weights that make them a sample of the target, and their statistics.
+
+Those of a run on disk are the same class: what is large is read when it is asked for.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, TypeAlias
+
+import jax
+import numpy as np
+from jax import Array
+
+from sundman import _chunks, check, estimate
+from sundman._types import DrawsArray, PyTree, Settings
+from sundman.draws import resampling
+from sundman.draws.online import Average
+from sundman.draws.settings import settings_of_chain
+from sundman.estimate import Estimate
+
+if TYPE_CHECKING:
+    from arviz import InferenceData
+
+Function: TypeAlias = Callable[[PyTree], PyTree]
+
+
+@dataclass(frozen=True)
+class Draws:
+    """Weighted draws; every array has the axes (chain, draw, ...).
+
+    ``draws[a:b]`` are the draws a to b of every chain.
+
+    Attributes:
+      values: what was kept of each position: the position itself, or what ``collect`` made of it.
+        Its leaves are numpy arrays, or read from disk when indexed.
+      weight: dt of the step that leaves the position; 0 from where a chain diverged.
+      stats: per draw ``dt``, ``time``, ``potential``, ``grad_norm`` and, with an adaptive
+        clock, ``zeta``.
+      diverged: for each chain the index of the draw from where it ran away to a non-finite
+        potential or gradient, or -1.
+      last: the final position of each chain.
+      settings: the sampler's settings and those of the run.
+      has_position: whether ``values`` are positions.
+      online: averages of the function given as ``online=``, one per chain: ``weighted`` by
+        time, ``equal`` with equal weights, and their ``weight`` and ``number``.
+    """
+
+    values: PyTree
+    weight: np.ndarray
+    stats: Mapping[str, np.ndarray]
+    diverged: np.ndarray
+    last: PyTree
+    settings: Settings = field(default_factory=dict)
+    has_position: bool = True
+    online: Average | None = field(default_factory=lambda: None)
+
+    @classmethod
+    def open(cls, path: str | os.PathLike[str]) -> Draws:
+        """The draws of a run at ``store=path``, finished or going on, read when they are used.
+
+        Those written by now: open it again to see more. The pytrees are loaded by pickle: open
+        only runs you trust.
+        """
+        from sundman.draws import stored  # needs the packages of the extra "store"
+
+        parts = stored.read(path)
+        draws = object.__new__(cls)
+        for name, part in parts.fields.items():
+            object.__setattr__(draws, name, part)
+        object.__setattr__(draws, "_deferred", parts.deferred)
+        return draws
+
+    if not TYPE_CHECKING:  # a type checker would take any name for an attribute
+
+        def __getattr__(self, name: str) -> object:
+            """A field of draws on disk, read when it is first asked for."""
+            read = self.__dict__.get("_deferred", {}).get(name)
+            if read is None:
+                raise AttributeError(f"Draws have no attribute {name!r}")
+            object.__setattr__(self, name, read())
+            return self.__dict__[name]
+
+    @property
+    def position(self) -> PyTree:
+        """The positions, if they were kept."""
+        if not self.has_position:
+            raise AttributeError(
+                "the positions of this run were not kept, because collect= was given; "
+                "what it returned is in draws.values"
+            )
+        return self.values
+
+    @property
+    def chains(self) -> int:
+        """Number of chains."""
+        return len(self.diverged)
+
+    def __len__(self) -> int:
+        """Number of draws per chain."""
+        leaves = jax.tree.leaves(self.values)
+        return (leaves[0] if leaves else self.weight).shape[1]
+
+    def __repr__(self) -> str:
+        """Sizes, not contents."""
+        shapes = jax.tree.map(lambda leaf: leaf.shape, self.values)
+        lost = int(np.sum(self.diverged >= 0))
+        return f"Draws(chains={self.chains}, draws={len(self)}, values={shapes}, diverged={lost})"
+
+    def __getitem__(self, index: slice) -> Draws:
+        """A slice of the draws of every chain, with their weights."""
+        if not isinstance(index, slice):
+            raise TypeError(f"draws are indexed by a slice, draws[a:b]; got draws[{index!r}]")
+        rows = range(*index.indices(len(self)))
+        if rows.step < 0 or not rows:
+            raise ValueError(f"no draw, or backwards: draws[{index}] of {len(self)} draws")
+        # a divergence after the slice is not in it
+        before = np.array([_below(rows, d) for d in self.diverged], int)
+        inside = (self.diverged >= 0) & ((self.diverged <= rows[-1]) | (rows.stop == len(self)))
+        settings = {**self.settings, "draws": len(rows)}
+        if self.settings.get("thin") is not None:
+            settings["thin"] = self.settings["thin"] * rows.step
+        return Draws(
+            values=jax.tree.map(lambda leaf: _chunks.window(leaf, rows), self.values),
+            weight=_chunks.window(self.weight, rows),
+            stats={name: _chunks.window(leaf, rows) for name, leaf in self.stats.items()},
+            diverged=np.where(inside, before, -1),
+            last=self.last,
+            settings=settings,
+            has_position=self.has_position,
+            online=self.online,
+        )
+
+    def settings_of(self, chain: int) -> Settings:
+        """The settings of one chain, of a run whose chains have settings of their own."""
+        return settings_of_chain(self.settings, chain)
+
+    def chain(self, index: int) -> Draws:
+        """The draws of one chain alone, with its own settings."""
+        check.count("index", index, least=0)
+        if index >= self.chains:
+            raise IndexError(f"there are {self.chains} chains, 0 to {self.chains - 1}; got {index}")
+        one = slice(index, index + 1)
+        settings = self.settings_of(index)
+        return Draws(
+            values=jax.tree.map(lambda leaf: leaf[one], self.values),
+            weight=self.weight[one],
+            stats={name: leaf[one] for name, leaf in self.stats.items()},
+            diverged=self.diverged[one],
+            last=jax.tree.map(lambda leaf: leaf[one], self.last),
+            settings=settings,
+            has_position=self.has_position,
+            online=jax.tree.map(lambda leaf: leaf[one], self.online),
+        )
+
+    def thin(self, k: int) -> Draws:
+        """Every k-th draw of every chain, with its weight."""
+        check.count("k", k, least=1)
+        return self[::k]
+
+    def blocks(self, size: int | None = None) -> Iterator[tuple[slice, PyTree]]:
+        """Consecutive draws of all chains: where they are, and their values as numpy arrays.
+
+        ``size`` draws at a time; by default as many as fit into 64 MB.
+        """
+        if size is None:
+            size = _chunks.draws_per_block(self.values)
+        check.count("size", size, least=1)
+        for part in _chunks.draw_slices(len(self), size):
+            yield part, jax.tree.map(lambda leaf, part=part: np.asarray(leaf[:, part]), self.values)
+
+    def expectation(self, f: Function) -> Estimate:
+        """sum(w f) / sum(w) with its Monte Carlo standard error; f may return a pytree."""
+        return estimate.mean(self, f)
+
+    def mean(self) -> Estimate:
+        """The weighted mean of the kept values and its standard error, in their structure."""
+        return estimate.mean(self)
+
+    def variance(self, f: Function | None = None) -> PyTree:
+        """The weighted variance of the kept values, or of f of them, in their structure."""
+        return estimate.variance(self, f)
+
+    def quantile(self, q: float | Sequence[float], f: Function | None = None) -> PyTree:
+        """The weighted quantiles: see :func:`sundman.estimate.quantile`."""
+        return estimate.quantile(self, q, f)
+
+    def ess(self, f: Function | None = None) -> PyTree:
+        """The effective sample size of each kept value, or of f of them."""
+        return estimate.ess(self, f)
+
+    def resample(self, key: Array, n: int, *, per_chain: bool = False) -> Draws:
+        """n draws of equal weight, in proportion to the weights, by systematic resampling.
+
+        All chains are joined into one; with ``per_chain`` each gives n draws, and those that
+        diverged are left out.
+        """
+        pick = resampling.rows_per_chain if per_chain else resampling.pooled_rows
+        rows, chains = pick(self.weight, self.diverged, key, n)
+
+        def take(leaf: DrawsArray) -> np.ndarray:
+            flat = _chunks.gather(leaf, rows.ravel())
+            return flat.reshape(*rows.shape, *leaf.shape[2:])
+
+        last = None
+        if chains is not None:
+            last = jax.tree.map(lambda leaf: np.asarray(leaf)[chains], self.last)
+        return Draws(
+            values=jax.tree.map(take, self.values),
+            weight=np.ones(rows.shape, np.float32),
+            stats={name: take(leaf) for name, leaf in self.stats.items()},
+            diverged=np.full(len(rows), -1),
+            last=last,
+            settings={**self.settings, "resampled": rows.shape[1]},
+            has_position=self.has_position,
+        )
+
+    def to_arviz(self, resample: int | None = None, key: Array | None = None) -> InferenceData:
+        """An ``arviz.InferenceData``: see :func:`sundman.draws.arviz.inference_data`."""
+        from sundman.draws.arviz import inference_data  # needs arviz
+
+        return inference_data(self, resample=resample, key=key)
+
+
+def _below(rows: range, draw: int) -> int:
+    """How many of ``rows`` are less than ``draw``."""
+    return len(range(rows.start, min(rows.stop, max(int(draw), rows.start)), rows.step))

@@ -1,0 +1,204 @@
+"""Kinetic Langevin: the position has a momentum p with friction gamma, one gradient a step.
+
+    B: p <- p - dt/2 G    A: theta <- theta + dt/2 p    O: p <- c p + sqrt((1 - c^2) T) eps
+
+with c = exp(-gamma dt). Three schemes, all of second order in dt.
+
+BAOAB, in the order of its name: Leimkuhler, Matthews (2013). The last half kick needs the gradient
+at the new position, so it is made when that gradient arrives, with the step it belongs to, and the
+next step's first half kick follows with the same gradient. Given the adaptive clock this is
+ZBAOABZ: the two half updates of zeta around that gradient are one.
+
+OBABO, each O over dt/2 and both A together: Bussi, Parrinello (2007), "Accurate sampling using
+Langevin dynamics". The trailing B and O are made when the next gradient arrives. That O and the O
+which opens the next step are one, over (dt_before + dt)/2:
+
+    p <- p - dt_before/2 G,   O((dt_before + dt)/2),   p <- p - dt/2 G,   theta <- theta + dt p
+
+On a Gaussian of precision k the variance of the positions is too large by the factor
+1 / (1 - k dt^2/4), for any gamma; that of BAOAB is exact.
+
+SGHMC, half of the friction before and half after a whole kick:
+
+    p <- c p - sqrt(c) dt G + sqrt((1 - c^2) T) eps,    theta <- theta + dt p
+
+Chen, Fox, Guestrin (2014), "Stochastic gradient Hamiltonian Monte Carlo", with the friction and
+its noise solved exactly instead of by Euler: that takes away a bias gamma dt / 2 of the positions.
+At T = 0 it is gradient descent with momentum exp(-gamma dt).
+
+``sigma``, the standard deviation of the gradient noise in each coordinate if it is known, takes
+the heat that this noise adds out of the variance of O, as far as there is any:
+
+    BAOAB, SGHMC:  (1 - c^2) T - c dt^2 sigma^2      (the B-hat of SGHMC is dt sigma^2 / 2)
+    OBABO:         (1 - c^2) T - sigma^2 (c dt_before + dt)^2/4,  c being that of the joined O
+"""
+
+from __future__ import annotations
+
+from dataclasses import KW_ONLY
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jax import Array
+
+from sundman import check
+from sundman._types import PyTree
+from sundman.integrators.base import (
+    Integrator,
+    MomentumState,
+    at_rest,
+    cast_like,
+    check_noise,
+    per_leaf,
+    zeros_per_leaf,
+)
+from sundman.noise import Noise, Stream, gaussian, named
+from sundman.value import Number, static
+
+
+class KineticState(NamedTuple):
+    """Momentum before the trailing half kick, and the step that kick belongs to."""
+
+    momentum: PyTree
+    dt: PyTree
+
+
+class KineticLangevin(Integrator):
+    """What the kinetic schemes share: the friction, the noise that goes with it, the start.
+
+    Args:
+      temperature: T; None is that of the target, or 1.
+      gamma: the friction.
+      sigma: standard deviation of the gradient noise in each coordinate, if it is known.
+    """
+
+    weak_order = 2
+    kinetic = True
+
+    _: KW_ONLY
+    gamma: Number = 1.0
+    sigma: Number = 0.0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self._settle(gamma=check.positive, sigma=check.not_negative)
+
+    def init(self, params: PyTree) -> PyTree:
+        """Zero momentum: the friction brings it to temperature within a few 1/gamma."""
+        return KineticState(jax.tree.map(jnp.zeros_like, params), zeros_per_leaf(params))
+
+    def _keep(self, time: Array) -> Array:
+        """c, what the friction leaves of the momentum after that time."""
+        return jnp.exp(-self.gamma * time)
+
+    def _noise_scale(self, time: Array, heat: Array) -> Array:
+        """The noise of O over that time, less the heat that the gradient noise brings."""
+        variance = -jnp.expm1(-2.0 * self.gamma * time) * self.T - heat
+        return jnp.sqrt(jnp.maximum(variance, 0.0))
+
+
+class Baoab(KineticLangevin):
+    """Kinetic Langevin, second order in dt, exact for positions of a Gaussian target.
+
+    Args:
+      temperature: T; None is that of the target, or 1.
+      gamma: the friction.
+      sigma: standard deviation of the gradient noise in each coordinate, if it is known.
+    """
+
+    label = "BAOAB kinetic Langevin"
+    references = ("leimkuhler2013robust", "leimkuhler2013rational")
+
+    def move(
+        self, stream: Stream, grads: PyTree, state: KineticState, params: PyTree, dt: PyTree
+    ) -> tuple[PyTree, KineticState]:
+        """The step before's last kick, and this step up to its own."""
+        steps = per_leaf(dt, params)
+
+        def step(
+            h: Array, h_before: Array, grad: Array, momentum: Array, eps: Array
+        ) -> tuple[Array, Array]:
+            before = momentum - 0.5 * (h_before + h) * grad
+            keep = self._keep(h)
+            after = keep * before + self._noise_scale(h, keep * (h * self.sigma) ** 2) * eps
+            return 0.5 * h * (before + after), after
+
+        eps = gaussian(stream, params)
+        moved = jax.tree.map(step, steps, state.dt, grads, state.momentum, eps)
+        updates, momentum = jax.tree.transpose(
+            jax.tree.structure(params), jax.tree.structure((0, 0)), moved
+        )
+        return cast_like(updates, params), KineticState(cast_like(momentum, params), steps)
+
+
+class Obabo(KineticLangevin):
+    """Kinetic Langevin, second order in dt, with the friction around a Verlet step.
+
+    Args:
+      temperature: T; None is that of the target, or 1.
+      gamma: the friction.
+      sigma: standard deviation of the gradient noise in each coordinate, if it is known.
+    """
+
+    label = "OBABO kinetic Langevin"
+    references = ("bussi2007accurate",)
+
+    def move(
+        self, stream: Stream, grads: PyTree, state: KineticState, params: PyTree, dt: PyTree
+    ) -> tuple[PyTree, KineticState]:
+        """The step before's last B and O, and this step up to its own."""
+        steps = per_leaf(dt, params)
+
+        def kicked(h: Array, h_before: Array, grad: Array, momentum: Array, eps: Array) -> Array:
+            between = 0.5 * (h_before + h)
+            keep = self._keep(between)
+            heat = 0.25 * jnp.square(self.sigma * (keep * h_before + h))
+            completed = keep * (momentum - 0.5 * h_before * grad)
+            return completed + self._noise_scale(between, heat) * eps - 0.5 * h * grad
+
+        eps = gaussian(stream, params)
+        momentum = jax.tree.map(kicked, steps, state.dt, grads, state.momentum, eps)
+        updates = jax.tree.map(lambda h, p: h * p, steps, momentum)
+        return cast_like(updates, params), KineticState(cast_like(momentum, params), steps)
+
+
+class Sghmc(KineticLangevin):
+    """Kinetic Langevin by a semi-implicit step, with an optional gradient-noise estimate.
+
+    Args:
+      temperature: T; None is that of the target, or 1.
+      gamma: the friction.
+      sigma: standard deviation of the gradient noise in each coordinate, if it is known.
+      noise: ``"gaussian"``, ``"two_point"`` or ``"three_point"``.
+    """
+
+    label = "kinetic Langevin, kick inside the friction"
+    references = ("chen2014sghmc",)
+
+    _: KW_ONLY
+    noise: str | Noise = static(default="gaussian")
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_noise(self.noise)
+
+    def init(self, params: PyTree) -> MomentumState:
+        """Zero momentum."""
+        return at_rest(params)
+
+    def move(
+        self, stream: Stream, grads: PyTree, state: MomentumState, params: PyTree, dt: PyTree
+    ) -> tuple[PyTree, MomentumState]:
+        """The kick with its friction, then the position."""
+        steps = per_leaf(dt, params)
+
+        def kick(h: Array, grad: Array, momentum: Array, eps: Array) -> Array:
+            keep = self._keep(h)
+            kicked = keep * momentum - jnp.sqrt(keep) * h * grad
+            return kicked + self._noise_scale(h, keep * (h * self.sigma) ** 2) * eps
+
+        eps = named(self.noise)(stream, params)
+        momentum = jax.tree.map(kick, steps, grads, state.momentum, eps)
+        updates = jax.tree.map(lambda h, p: h * p, steps, momentum)
+        return cast_like(updates, params), MomentumState(cast_like(momentum, params))

@@ -1,0 +1,5 @@
+"""A run: what was asked, set up, executed piece by piece, guarded, into a sink of draws."""
+
+from sundman.run.sample import sample
+
+__all__ = ["sample"]

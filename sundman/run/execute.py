@@ -1,0 +1,151 @@
+"""The run itself: piece after piece, guarded, its draws into a sink, its course to watchers."""
+
+from __future__ import annotations
+
+import math
+import time
+import warnings
+from collections.abc import Sequence
+from contextlib import closing
+
+import jax
+import numpy as np
+import optax
+
+from sundman.draws import divergence
+from sundman.draws.divergence import Divergence
+from sundman.noise import Stream
+from sundman.run.setup import RunSetup, engine
+from sundman.run.sinks import DrawSink
+from sundman.run.spec import RunSpec
+from sundman.run.state import Progress, RunState, Timed
+from sundman.run.step import Record
+from sundman.watch.events import BlockReport, Summary, Watcher, summarise
+
+
+def execute(
+    spec: RunSpec,
+    setup: RunSetup,
+    state: RunState,
+    sink: DrawSink,
+    watchers: Sequence[Watcher],
+) -> RunState:
+    """Do the pieces that are left of a run.
+
+    Args:
+      spec: what was asked.
+      setup: made of it.
+      state: where the run is; it is moved on, so that no other copy of it is kept.
+      sink: takes the draws.
+      watchers: are told how it goes.
+
+    Returns:
+      The state at the end.
+    """
+    began, seconds_before = time.perf_counter(), state.progress.seconds
+    left = setup.pieces[state.progress.pieces :]
+    events: list[Divergence] = []
+    if _is_over(state, setup):  # stopped after its last state was saved
+        sink.after_piece(state, over=True, save=False)
+        left = []
+    with closing(engine(spec, setup, left, state.progress.steps)) as compute:
+        for piece in left:
+            record = None
+            if piece.draws:
+                now, raw, health = compute.draw(state, piece)
+                record = jax.tree.map(lambda leaf, n=piece.draws: np.asarray(leaf)[:n], raw)
+                del raw
+                state, record, lost = setup.guard.after_block(state, now, record, health)
+                sink.add(record)
+            else:
+                now, health = compute.burn(state, piece)
+                state, lost = setup.guard.after_burn_in(state, now, health)
+            del now
+            _check_start(lost, state, setup)
+            seconds = time.perf_counter() - began
+            done = state.progress
+            steps = done.steps + piece.steps
+            if isinstance(state.chains, Timed):
+                steps = int(np.max(state.now.state.clock.step))
+            draws = done.draws + piece.draws
+            progress = Progress(done.pieces + 1, steps, draws, seconds_before + seconds)
+            state = state._replace(progress=progress)
+            for event in lost:
+                message = divergence.describe(event, spec.settings)
+                for watcher in watchers:
+                    watcher.event("divergence", message, chain=event.chain, step=event.step)
+            events += lost
+            for watcher in watchers:
+                watcher.block(_report(state, spec, setup, record, seconds))
+            raises = bool(lost) and spec.on_divergence == "raise"
+            over = _is_over(state, setup)
+            sink.after_piece(state, over=over, save=raises)
+            if raises:
+                first = min(lost, key=lambda event: event.step)
+                raise divergence.DivergenceError(divergence.describe(first, spec.settings))
+            if over:
+                break
+    message = divergence.summary(state.divergences, events, spec.settings)
+    if message is not None:
+        warnings.warn(message, divergence.DivergenceWarning, stacklevel=3)
+    if state.progress.draws == 0:
+        raise divergence.AllDivergedError(
+            "every chain diverged in the burn-in: there is no draw to return"
+        )
+    return state
+
+
+def _is_over(state: RunState, setup: RunSetup) -> bool:
+    done = state.progress.pieces == len(setup.pieces)
+    return done or bool(state.divergences.frozen.all())
+
+
+def _check_start(lost: Sequence[Divergence], state: RunState, setup: RunSetup) -> None:
+    """Raise if U or its gradient was not finite where a chain began: no step can mend that."""
+    begun = [event.chain for event in lost if event.step == 0]
+    if not begun:
+        return
+    chain = jax.tree.map(lambda leaf: leaf[begun[0]], state.now)  # put back where it began
+    stream = Stream(chain.state.key, chain.state.clock.step)
+    value, grads = setup.plan.gradient(stream, chain.position, setup.example)
+    U, norm = float(np.ravel(value)[0]), float(optax.tree.norm(grads))
+    if math.isfinite(U) and math.isfinite(norm):
+        return  # lost later: draws a time apart do not tell the step
+    raise ValueError(
+        f"U and its gradient must be finite where a chain begins: at the first position of chain "
+        f"{begun[0]} U = {U:.6g} and |grad U| = {norm:.6g}; give another init"
+    )
+
+
+def _report(
+    state: RunState, spec: RunSpec, setup: RunSetup, record: Record | None, seconds: float
+) -> BlockReport:
+    """What the watchers are told after a piece."""
+    done = state.progress
+    stats: dict[str, Summary] = {}
+    stage = "exploration" if done.draws else "burn-in"
+    if record is not None:
+        stage = "sampling"
+        columns = {"dt": record.weight, **record.stats}
+        alive = np.asarray(record.weight).T > 0
+        stats = summarise({name: _first_number(column) for name, column in columns.items()}, alive)
+    return BlockReport(
+        stage=stage,
+        block=done.pieces,
+        draws=done.draws,
+        total_draws=spec.draws,
+        steps=done.steps,
+        total_steps=None
+        if spec.thin_time is not None
+        else sum(piece.steps for piece in setup.pieces),
+        chains=spec.chains,
+        diverged=int(np.sum(state.divergences.times > 0)),
+        seconds=seconds,
+        stats=stats,
+    )
+
+
+def _first_number(column: np.ndarray | jax.Array) -> np.ndarray:
+    """Axes (chain, draw); of a statistic with several numbers per draw, the first."""
+    host = np.asarray(column)
+    return np.swapaxes(host.reshape(*host.shape[:2], -1)[..., 0], 0, 1)

@@ -1,0 +1,251 @@
+"""The guard: chains that ran away are put back, flagged, and their draws weigh nothing.
+
+A block computes on the device whether anything in it was not finite, or whether the potential has
+risen out of all proportion above the lowest one its chain has met. If so, the guard finds the draw,
+gives weight 0 from there to the end of the block and puts the chain back to where it was last known
+to be good.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import ModuleType
+from typing import NamedTuple, TypeAlias, TypeVar
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array, lax
+from jax.typing import ArrayLike
+
+from sundman._types import PyTree
+from sundman.draws.divergence import Divergence, Divergences
+from sundman.draws.online import Average
+from sundman.run.chain_mapping import runs_sequentially
+from sundman.run.state import Chain, RunState, Timed
+from sundman.run.step import Record
+
+Number = TypeVar("Number", Array, np.ndarray)
+Advanced: TypeAlias = tuple[Chain | Timed, Average | None]
+_FEWEST_DRAWS = 20  # that say what is ordinary
+RUNAWAY = 1e4
+
+
+class Health(NamedTuple):
+    """Of each chain over a block: its lowest potential so far, and the largest rise above it.
+
+    ``worst`` is the largest :func:`rise`, NaN if anything was not finite; ``finite`` says whether
+    the position at the end is, ``steps`` how many steps of a burn-in went well.
+    """
+
+    low: Array
+    worst: Array
+    finite: Array
+    steps: Array
+
+
+def rise(value: Number, low: Number, scale: Number | float) -> Number:
+    """How far the potential is above its lowest: (U - U_low) / (d max(T, 1) + |U_low|).
+
+    Below 1 or so in equilibrium, where U - U_low is about d T / 2.
+    """
+    return (value - low) / (scale + abs(low))
+
+
+def size_of(positions: PyTree) -> int:
+    """d, for positions with a leading axis of chains."""
+    return sum(leaf[0].size for leaf in jax.tree.leaves(positions))
+
+
+def rise_scale(size: int, temperature: ArrayLike) -> Array:
+    """d max(T, 1); of a stacked sampler, for each chain."""
+    return size * jnp.maximum(temperature, 1.0)
+
+
+def all_finite(positions: PyTree) -> Array:
+    """For each chain, whether every number of its position is finite."""
+    leaves = jax.tree.leaves(positions)
+    flat = [jnp.isfinite(leaf).reshape(len(leaf), -1).all(axis=1) for leaf in leaves]
+    return jnp.stack(flat).all(axis=0)
+
+
+def sound_potential(weight: Number, stats: Mapping[str, Number], numpy: ModuleType = jnp) -> Number:
+    """The potential of each draw, NaN where its weight or gradient is not finite."""
+    good = numpy.isfinite(weight)
+    if "grad_norm" in stats:
+        good = good & numpy.isfinite(stats["grad_norm"])
+    return numpy.where(good, stats["potential"], numpy.nan)
+
+
+def of_records(
+    weight: Array,
+    stats: Mapping[str, Array],
+    count: Array,
+    low: Array,
+    positions: PyTree,
+    temperature: ArrayLike,
+) -> Health:
+    """What the first ``count`` draws of a block's records say about its chains.
+
+    The order within the block is not looked at here: a potential that fell shows as a rise, too,
+    and is for the guard to tell apart.
+    """
+    value = sound_potential(weight, stats)
+    draws = 1 if runs_sequentially(positions) else 0
+    real = lax.broadcasted_iota(jnp.uint32, value.shape, draws) < count
+    low = jnp.minimum(low, jnp.min(jnp.where(real, value, jnp.inf), axis=draws).astype(low.dtype))
+    high = jnp.max(jnp.where(real, value, -jnp.inf), axis=draws).astype(low.dtype)
+    worst = rise(high, low, rise_scale(size_of(positions), temperature))
+    return Health(low, worst, all_finite(positions), jnp.zeros(low.shape, jnp.uint32))
+
+
+def _onset(potential: np.ndarray, earlier: int) -> int:
+    """Where a chain that is lost at the end began to run away: after its last ordinary draw.
+
+    The last draws of a diverging chain are far out and would rule every average. Ordinary is
+    up to ten times as far above the median as the 99th percentile is. Too few draws to say what
+    is ordinary count for nothing, unless there are ``earlier`` ones from other blocks.
+    """
+    if len(potential) < _FEWEST_DRAWS:
+        return len(potential) if earlier + len(potential) >= _FEWEST_DRAWS else 0
+    middle, high = np.quantile(potential, (0.5, 0.99), method="lower")
+    ordinary = np.flatnonzero(potential <= middle + 10.0 * (high - middle))
+    return int(ordinary[-1]) + 1
+
+
+def _first_bad(potential: np.ndarray, low: float, scale: float) -> int:
+    """Index of the first draw that is not finite or out of proportion; the length if none is."""
+    lowest = np.minimum.accumulate(np.fmin(potential, low))
+    with np.errstate(invalid="ignore", over="ignore"):
+        bad = ~(rise(potential, lowest, scale) < RUNAWAY)
+    return int(np.argmax(bad)) if bad.any() else len(potential)
+
+
+@jax.jit
+def _put_back(lost: Array, now: Advanced, before: Advanced) -> Advanced:
+    """The lost chains as they were before; the count of steps goes on, so that noise is new."""
+
+    def choose(new: Array, old: Array) -> Array:
+        return jnp.where(lost.reshape(-1, *[1] * (new.ndim - 1)), old, new)
+
+    chains, averages = jax.tree.map(choose, now, before)
+    timed = isinstance(now[0], Timed)
+    chain: Chain = chains.chain if timed else chains
+    step = (now[0].chain if isinstance(now[0], Timed) else now[0]).state.clock.step
+    state = chain.state._replace(clock=chain.state.clock._replace(step=step))
+    chain = chain._replace(state=state)
+    return chains._replace(chain=chain) if timed else chain, averages
+
+
+@jax.jit
+def _set_position(chain: Chain, position: PyTree, index: Array) -> Chain:
+    moved = jax.tree.map(lambda leaf, row: leaf.at[index].set(row), chain.position, position)
+    return chain._replace(position=moved)
+
+
+@dataclass(frozen=True)
+class Guard:
+    """Looks after the chains at the end of each piece of a run.
+
+    Attributes:
+      scale: d max(T, 1) of each chain.
+      thin: steps between draws; None if they are a physical time apart.
+      restart: whether a chain that ran away goes on from its last good state.
+      keeps_position: whether the records hold positions.
+    """
+
+    scale: np.ndarray
+    thin: int | None
+    restart: bool
+    keeps_position: bool
+
+    def after_burn_in(
+        self, before: RunState, now: Advanced, health: Health
+    ) -> tuple[RunState, list[Divergence]]:
+        """The state after steps without draws, and the chains that ran away, put back.
+
+        Args:
+          before: the state before these steps.
+          now: the chains and averages after them.
+          health: what the device saw of them.
+        """
+        known, done = before.divergences, before.progress
+        lost = self._runaways(health, known)
+        good_steps = np.asarray(health.steps)
+        events = [
+            Divergence(chain, done.steps + int(good_steps[chain]), done.draws, {})
+            for chain in np.flatnonzero(lost).tolist()
+        ]
+        return self._held(before, now, health, lost, events), events
+
+    def after_block(
+        self, before: RunState, now: Advanced, record: Record, health: Health
+    ) -> tuple[RunState, Record, list[Divergence]]:
+        """The same after a block of draws; the draws of a chain that ran away weigh nothing."""
+        known, done = before.divergences, before.progress
+        suspect = self._runaways(health, known)
+        if not suspect.any() and not known.frozen.any():
+            return self._held(before, now, health, suspect, []), record, []
+        record = jax.tree.map(np.array, record)
+        lost, events = np.zeros_like(suspect), []
+        good: dict[int, int] = {}
+        weight, stats = np.asarray(record.weight), jax.tree.map(np.asarray, record.stats)
+        potential = sound_potential(weight, stats, np)
+        for chain in np.flatnonzero(suspect).tolist():
+            end = _first_bad(potential[:, chain], known.low[chain], self.scale[chain])
+            if end == len(potential) and np.asarray(health.finite)[chain]:
+                continue
+            lost[chain] = True
+            step = self._step_of(record, chain, end, done.steps)
+            end = _onset(potential[:end, chain].astype(np.float64), done.draws)
+            last = {k: float(v[max(end - 1, 0), chain]) for k, v in record.stats.items()}
+            last.setdefault("dt", float(record.weight[max(end - 1, 0), chain]))
+            events.append(Divergence(chain, step, done.draws + end, last))
+            good[chain] = end
+        state = self._held(before, now, health, lost, events)
+        for chain in np.flatnonzero(lost | state.divergences.frozen).tolist():
+            _cut(record, chain, good.get(chain, 0))
+        if self.keeps_position and self.thin is not None:
+            for chain, end in good.items():
+                if end > 0:
+                    row = jax.tree.map(lambda leaf, i=chain, k=end: leaf[k - 1, i], record.values)
+                    moved = _set_position(state.now, row, jnp.uint32(chain))
+                    state = state._replace(chains=moved)
+        return state, record, events
+
+    @staticmethod
+    def _runaways(health: Health, known: Divergences) -> np.ndarray:
+        fine = (np.asarray(health.worst) < RUNAWAY) & np.asarray(health.finite)
+        return ~fine & ~known.frozen
+
+    def _step_of(self, record: Record, chain: int, end: int, first_step: int) -> int:
+        if self.thin is None:
+            return first_step
+        if record.broke is not None and end > 0 and record.broke[end - 1, chain] < self.thin:
+            return first_step + (end - 1) * self.thin + int(record.broke[end - 1, chain])
+        return first_step + end * self.thin
+
+    def _held(
+        self,
+        before: RunState,
+        now: Advanced,
+        health: Health,
+        lost: np.ndarray,
+        events: list[Divergence],
+    ) -> RunState:
+        """The state with the lost chains, and the frozen ones, put back to where they were."""
+        known = before.divergences.adding(events, freeze=not self.restart)
+        held = lost | known.frozen
+        low = np.where(held, known.low, np.asarray(health.low))
+        if held.any():
+            now = _put_back(jnp.asarray(held), now, (before.chains, before.averages))
+        chains, averages = now
+        return RunState(chains, averages, known._replace(low=low), before.progress)
+
+
+def _cut(record: Record, chain: int, end: int) -> None:
+    """No weight from draw ``end`` on, and the last good values and statistics repeated."""
+    record.weight[end:, chain] = 0.0
+    for leaf in jax.tree.leaves((record.values, record.stats)):
+        leaf[end:, chain] = leaf[max(end - 1, 0), chain]

@@ -1,0 +1,201 @@
+"""Runs on disk: begin one, or go on with one that was broken off."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Sequence
+from typing import cast
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from sundman import check
+from sundman._trees import with_named_leaves
+from sundman._types import PyTree
+from sundman.draws import Draws
+from sundman.draws.divergence import Divergences
+from sundman.run import fingerprint
+from sundman.run.disk_sink import DiskSink, Stop, to_checkpoint
+from sundman.run.execute import execute
+from sundman.run.schedule import Piece
+from sundman.run.setup import RunSetup, prepare
+from sundman.run.spec import RunSpec
+from sundman.run.state import Progress, RunState
+from sundman.store import checkpoint
+from sundman.store.directory import (
+    FORMAT,
+    Run,
+    absolute,
+    create,
+    differences,
+    exists,
+    open_run,
+)
+from sundman.store.files import Lock, StoreError
+from sundman.watch.events import Watcher
+from sundman.watch.log import RunLog
+from sundman.watch.progress import ProgressOption
+from sundman.watch.watchers import all_watchers, watched
+
+
+def resume(
+    path: str | os.PathLike[str],
+    *,
+    checkpoint_every: int | None = None,
+    progress: ProgressOption = None,
+    watchers: Sequence[Watcher] = (),
+) -> Draws:
+    """Go on with a run that was stopped or killed, and return all its draws.
+
+    The draws are bit for bit those of a run that was never interrupted, on the same machine and
+    version of JAX. A run that is finished is opened. The call is loaded from ``call.pkl`` by
+    pickle: resume only runs you trust.
+
+    Args:
+      path: what ``store=`` was.
+      checkpoint_every: blocks between checkpoints; by default half a minute.
+      progress: as for :func:`sundman.sample`.
+      watchers: others to be told how it goes.
+
+    Returns:
+      The draws, which stay on disk and are read when they are used.
+    """
+    if checkpoint_every is not None:
+        check.count("checkpoint_every", checkpoint_every, least=1)
+    run = open_run(path)
+    if run.progress()["finished"]:
+        return Draws.open(path)
+    return _continue(run, None, checkpoint_every, progress, watchers)
+
+
+def start_stored(
+    spec: RunSpec,
+    path: str | os.PathLike[str],
+    *,
+    checkpoint_every: int | None,
+    resume: bool,
+    progress: ProgressOption,
+    watchers: Sequence[Watcher],
+) -> Draws:
+    """A new run at ``path``; or, if ``resume`` and it is there, the rest of it.
+
+    Args:
+      spec: what was asked.
+      path: the directory.
+      checkpoint_every: blocks between checkpoints.
+      resume: whether a run that is there may be gone on with.
+      progress: what to show.
+      watchers: others to be told how it goes.
+
+    Returns:
+      The draws, which stay on disk.
+    """
+    where = absolute(path)
+    if resume and exists(where):
+        return _continue(open_run(where), spec, checkpoint_every, progress, watchers)
+    setup, state = prepare(spec)
+    structure, shapes = fingerprint.layout(spec, setup, state)
+    saved = None if resume else spec  # whoever says resume gives the call, and its data, again
+    about = fingerprint.describe(spec, setup, state)
+    run = create(where, about, saved, structure, shapes, to_checkpoint(state, setup.replicas))
+    everyone = all_watchers(progress, watchers, RunLog(run.log))
+    return _execute(run, spec, setup, state, checkpoint_every, everyone, None)
+
+
+def _continue(
+    run: Run,
+    given: RunSpec | None,
+    checkpoint_every: int | None,
+    progress: ProgressOption,
+    watchers: Sequence[Watcher],
+) -> Draws:
+    run.lock = Lock(run.path)
+    try:
+        if run.about["format"] < FORMAT:
+            raise StoreError(
+                f"{run.path} was begun by sundman {run.about.get('sundman')} in format "
+                f"{run.about['format']}, whose states this version does not go on from: its draws "
+                "can be opened; finish it with that version, or begin again in another store"
+            )
+        spec = cast(RunSpec, run.call()) if given is None else given
+        setup, first = prepare(spec, Piece(**run.about["size"]))
+        differing = differences(run.about["identity"], fingerprint.identify(spec, setup, first))
+        if not differing and given is not None:
+            before = run.about["first_potential"]
+            now = fingerprint.first_potential(setup, first)
+            if not np.isclose(before, now, rtol=1e-3, equal_nan=True):
+                what = "the potential of the first position"
+                differing = [f"{what}: the stored run has {before:.6g}, this one {now:.6g}"]
+        if differing:
+            raise StoreError(
+                f"{run.path} is another run: {'; '.join(differing)}. Use the same arguments, or "
+                "another store"
+            )
+        if run.progress()["finished"]:
+            run.lock.release()
+            return Draws.open(run.path)
+        if run.about["jax"] != jax.__version__:
+            warnings.warn(
+                f"{run.path} was begun with jax {run.about['jax']}, this is {jax.__version__}: "
+                "the draws to come may differ in the last digits from an uninterrupted run",
+                stacklevel=4,
+            )
+        state = _restore(run, first)
+    except BaseException:
+        run.lock.release()
+        raise
+    done = state.progress
+    log = RunLog(run.log, keep_draws=done.draws, keep_steps=done.steps)
+    note = f"resumed after draw {done.draws:,} of {spec.draws:,}"
+    everyone = all_watchers(progress, watchers, log)
+    return _execute(run, spec, setup, state, checkpoint_every, everyone, note)
+
+
+def _restore(run: Run, first: RunState) -> RunState:
+    """The newest whole checkpoint, as a state like the first one."""
+    number, saved = checkpoint.load_latest(run.checkpoints.resolve())
+    checkpoint.remove_from(run.checkpoints, number + 1)
+
+    def part(name: str, like: PyTree) -> PyTree:
+        try:
+            read = with_named_leaves(like, saved.get(name, {}))
+        except KeyError as missing:
+            raise StoreError(
+                f"the checkpoint in {run.path} does not fit this sampler's state: {name} has no "
+                f"or an unknown {missing}"
+            ) from None
+        shapes = [(np.shape(leaf), np.asarray(leaf).dtype) for leaf in jax.tree.leaves(like)]
+        if shapes != [(leaf.shape, leaf.dtype) for leaf in jax.tree.leaves(read)]:
+            raise StoreError(f"the checkpoint in {run.path} does not fit this sampler's state")
+        return read
+
+    state = RunState(
+        chains=jax.tree.map(jnp.asarray, part("chains", first.chains)),
+        averages=jax.tree.map(jnp.asarray, part("averages", first.averages)),
+        divergences=Divergences(*part("divergences", first.divergences)),
+        progress=Progress(*(leaf.item() for leaf in part("progress", first.progress))),
+    )
+    run.arrays().check(run.about["arrays"], state.progress.draws)
+    return state
+
+
+def _execute(
+    run: Run,
+    spec: RunSpec,
+    setup: RunSetup,
+    state: RunState,
+    checkpoint_every: int | None,
+    watchers: Sequence[Watcher],
+    note: str | None,
+) -> Draws:
+    assert run.lock is not None
+    written = state.progress.draws
+    try:
+        with Stop() as stop, watched(watchers, spec.settings, note):
+            sink = DiskSink(run, checkpoint_every, stop, watchers, written, setup.replicas)
+            execute(spec, setup, state, sink, watchers)
+    finally:
+        run.lock.release()
+    return Draws.open(run.path)

@@ -1,0 +1,147 @@
+"""``sample``: run a sampler on a target and return weighted draws."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import replace as replace_fields
+
+from jax import Array
+
+from sundman import check
+from sundman._types import PyTree
+from sundman.configuration import native_noise
+from sundman.draws import Draws
+from sundman.run.execute import execute
+from sundman.run.inputs import TargetLike, settle_temperature, settle_units
+from sundman.run.setup import prepare
+from sundman.run.sinks import MemorySink
+from sundman.run.spec import RunSpec, check_spec, count_draws
+from sundman.run.step import STATS
+from sundman.samplers import Sampler
+from sundman.watch.events import Watcher
+from sundman.watch.progress import ProgressOption
+from sundman.watch.watchers import all_watchers, check_watchers, watched
+
+
+def sample(
+    target: TargetLike,
+    sampler: Sampler,
+    *,
+    key: Array,
+    steps: int | None = None,
+    init: PyTree | None = None,
+    chains: int = 1,
+    burn_in: int = 0,
+    thin: int = 1,
+    thin_time: float | None = None,
+    draws: int | None = None,
+    batch_size: int | None = None,
+    replace: bool = False,
+    collect: Callable[[PyTree], PyTree] | None = None,
+    online: Callable[[PyTree], PyTree] | None = None,
+    weighting: str = "leaving",
+    stats: Sequence[str] = STATS,
+    per_chain: bool | None = None,
+    on_divergence: str = "freeze",
+    progress: ProgressOption = None,
+    watchers: Sequence[Watcher] = (),
+    store: str | os.PathLike[str] | None = None,
+    checkpoint_every: int | None = None,
+    resume: bool = False,
+) -> Draws:
+    """Run ``sampler`` on ``target`` and return weighted draws.
+
+    Averages over the target are sum(weight f(position)) / sum(weight); see
+    :mod:`sundman.estimate`.
+
+    Args:
+      target: a potential U(position) -> scalar, one of :mod:`sundman.targets`, a
+        :class:`sundman.Posterior`, or a gradient estimator from :mod:`sundman.gradients`.
+      sampler: any sampler of :mod:`sundman.recipes`.
+      key: a JAX random key. The same key gives the same draws.
+      steps: steps after the burn-in; steps // thin draws are kept per chain.
+      init: one position for all chains, or one per chain along a leading axis; a target has a
+        default. Where the potential accepts either reading, a vector is one position.
+      chains: independent chains, run together.
+      burn_in: steps made first and not kept.
+      thin: keep every thin-th position.
+      thin_time: keep ``draws`` positions this much physical time apart instead; they are an
+        unweighted sample.
+      draws: the number of draws per chain, in place of ``steps``.
+      batch_size: rows of the posterior's data per gradient; all if not given. Without
+        replacement within an epoch, unless ``replace``.
+      collect: keep ``collect(position)`` instead of the position.
+      online: average ``online(position)`` over the draws in constant memory, into
+        ``draws.online``.
+      weighting: ``"leaving"`` weights a position with the dt of the step that leaves it,
+        ``"arriving"`` with that of the step that led to it, ``"equal"`` not at all.
+      stats: what to record with each draw besides its weight, dt and potential: ``"time"``,
+        ``"grad_norm"``, ``"zeta"``, ``"virial"`` = theta . G / d, whose mean is the temperature,
+        ``"kinetic_temperature"`` where there is a momentum. Recording all of them every step
+        costs a tiny target as much as the step.
+      per_chain: whether ``init`` has one position per chain, to overrule that reading.
+      on_divergence: what to do with a chain whose potential or gradient is not finite, or rises
+        out of all proportion: ``"freeze"`` it where it was last good, ``"restart"`` it from
+        there, or ``"raise"``. In each case its draws from there on have weight 0.
+      progress: show how the run goes; by default if it takes long or the output is a terminal.
+      watchers: others to be told how it goes, such as :class:`sundman.JsonLines`.
+      store: a directory to write the draws to as they come, with checkpoints; the draws returned
+        stay there and are read when used. See :func:`sundman.resume`.
+      checkpoint_every: blocks between checkpoints (a block takes about a second); by default
+        half a minute. SIGINT and SIGTERM make one and stop.
+      resume: if ``store`` holds this same run already, go on with it; refused if anything
+        differs. A run begun so is resumed by the same call, and its data are not copied to disk.
+
+    Returns:
+      The draws with their weights; those of a run on disk stay there and are read when used.
+    """
+    check.random_key(key)
+    if isinstance(stats, str):
+        raise TypeError(f"stats is a sequence of names: write stats=({stats!r},)")
+    if store is not None and not str(store).strip():
+        raise ValueError(f"store must be the path of a directory, got store={store!r}")
+    check_watchers(watchers)
+    stages = sampler.clock.stages if isinstance(sampler, Sampler) else None
+    spec = RunSpec(
+        target=target,
+        sampler=sampler,
+        key=key,
+        init=init,
+        chains=chains,
+        burn_in=burn_in,
+        draws=count_draws(steps, thin, thin_time, draws, burn_in, stages),
+        thin=thin,
+        thin_time=thin_time,
+        batch_size=batch_size,
+        replace=replace,
+        collect=collect,
+        online=online,
+        weighting=weighting,
+        stats=tuple(stats),
+        per_chain=per_chain,
+        on_divergence=on_divergence,
+        native=native_noise(),
+    )
+    check_spec(spec)
+    if checkpoint_every is not None:
+        check.count("checkpoint_every", checkpoint_every, least=1)
+    if store is None and (resume or checkpoint_every is not None):
+        raise ValueError("resume and checkpoint_every are about a run on disk: give store=")
+    spec = replace_fields(spec, sampler=settle_temperature(target, settle_units(target, sampler)))
+    if store is not None:
+        from sundman.run.resume import start_stored  # needs the packages of the extra "store"
+
+        return start_stored(
+            spec,
+            store,
+            checkpoint_every=checkpoint_every,
+            resume=resume,
+            progress=progress,
+            watchers=watchers,
+        )
+    sink, everyone = MemorySink(), all_watchers(progress, watchers)
+    setup, state = prepare(spec)
+    with watched(everyone, spec.settings):
+        state = execute(spec, setup, state, sink, everyone)
+    return sink.draws(spec, state)

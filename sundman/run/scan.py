@@ -1,0 +1,204 @@
+"""The compiled loops: a piece of burn-in, or a block of draws, of every chain in one call.
+
+Draws are ``thin`` steps apart, or an interval of physical time: the chain rests at theta_n from
+time t_n to t_n + dt, and the draw at time t is the position it rests at then. Positions with longer
+steps are met more often, which is what the weights express, so such draws have equal weights.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+
+import jax
+import jax.numpy as jnp
+from jax import Array, lax
+
+from sundman._types import PyTree
+from sundman.draws import online
+from sundman.draws.online import Average
+from sundman.run.chain_mapping import (
+    draw_in_blocks,
+    each_chain,
+    map_sequentially,
+    put_chain_axis,
+    runs_sequentially,
+)
+from sundman.run.guard import RUNAWAY, Health, all_finite, of_records, rise, rise_scale, size_of
+from sundman.run.state import Chain, Timed
+from sundman.run.step import Plan, Record, step
+
+_CHECK_POTENTIAL_EVERY = 32
+
+
+@partial(jax.jit, static_argnames=("streamed",))
+def advance(
+    plan: Plan,
+    chains: Chain,
+    low: Array,
+    steps: Array,
+    batches: PyTree = None,
+    *,
+    streamed: bool = False,
+) -> tuple[Chain, Health]:
+    """Move every chain by ``steps`` steps and keep nothing; ``streamed``: a batch for each.
+
+    ``low`` is the lowest potential of each chain so far. A posterior's whole potential is looked
+    at every 32 steps, since the prior's part of it is a pass over the parameters.
+    """
+    if runs_sequentially(chains.position):
+
+        def one_of(plan: Plan, chains: Chain, low: Array) -> tuple[Chain, Health]:
+            return advance(plan, chains, low, steps, batches, streamed=streamed)
+
+        return put_chain_axis(map_sequentially(one_of, plan, chains, low))
+    size = size_of(chains.position)
+    every = _CHECK_POTENTIAL_EVERY if plan.gradient.parts_differ else 1
+
+    def batch_of(index: Array) -> PyTree:
+        if not streamed:
+            return None
+        return jax.tree.map(lambda leaf: lax.dynamic_index_in_dim(leaf, index, 0, False), batches)
+
+    def examined(
+        index: Array, plan: Plan, chain: Chain, low: Array, worst: Array, good: Array
+    ) -> tuple:
+        chain, _, _, stats = step(plan, chain, batch_of(index))
+        value = stats["potential"].astype(low.dtype)
+        low = jnp.minimum(low, value)
+        scale = rise_scale(size, plan.sampler.temperature)
+        worst = jnp.maximum(worst, rise(value, low, scale))
+        return chain, low, worst, good + (worst < RUNAWAY)
+
+    def lean(
+        index: Array, plan: Plan, chain: Chain, low: Array, worst: Array, good: Array
+    ) -> tuple:
+        chain, fine, _, _ = step(plan, chain, batch_of(index))
+        worst = jnp.where(fine, worst, jnp.inf)
+        return chain, low, worst, good + (worst < RUNAWAY)
+
+    def some(number: Array, carry: tuple) -> tuple:
+        first = number * jnp.uint32(every)
+        carry = each_chain(partial(examined, first), plan, *carry)
+        if every == 1:
+            return carry
+        end = jnp.minimum(first + jnp.uint32(every), steps)
+        return lax.fori_loop(
+            first + jnp.uint32(1), end, lambda i, c: each_chain(partial(lean, i), plan, *c), carry
+        )
+
+    carry = (chains, low, jnp.zeros_like(low), jnp.zeros(low.shape, jnp.uint32))
+    rounds = (steps + jnp.uint32(every - 1)) // jnp.uint32(every)
+    chains, low, worst, good = lax.fori_loop(jnp.uint32(0), rounds, some, carry)
+    return chains, Health(low, worst, all_finite(chains.position), good)
+
+
+@partial(jax.jit, static_argnames=("capacity", "thin"))
+def block(
+    plan: Plan,
+    chains: Chain,
+    averages: Average | None,
+    low: Array,
+    count: Array,
+    batches: PyTree = None,
+    *,
+    capacity: int,
+    thin: int,
+) -> tuple[Chain, Average | None, Record, Health]:
+    """``count`` draws of every chain, ``thin`` steps apart.
+
+    The axes of the records are (draw, chain), or (chain, draw) if chains run one after the other:
+    :func:`sundman.run.chain_mapping.draws_first` makes them alike.
+
+    The records have room for ``capacity`` draws, so that blocks of any length share one
+    compilation. ``batches`` are given for a streamed gradient, one per step.
+    """
+    if batches is not None:
+        batches = jax.tree.map(lambda leaf: leaf.reshape(capacity, thin, *leaf.shape[1:]), batches)
+
+    def draw(
+        index: Array, plan: Plan, chain: Chain, average: Average | None
+    ) -> tuple[Chain, Average | None, Record]:
+        batch = jax.tree.map(lambda leaf: lax.dynamic_index_in_dim(leaf, index, 0, False), batches)
+        left, broke = chain.position, None
+        values = plan.collect(left)
+        first = jax.tree.map(lambda leaf: leaf[0], batch)
+        chain, fine, weight, stats = step(plan, chain, first)
+        if thin > 1:
+
+            def lean(chain: Chain, batch: PyTree) -> tuple[Chain, Array]:
+                return step(plan, chain, batch)[:2]
+
+            others = jax.tree.map(lambda leaf: leaf[1:], batch)
+            chain, rest = lax.scan(lean, chain, others, length=thin - 1)
+            broke = jnp.sum(jnp.cumprod(jnp.append(fine, rest).astype(jnp.uint32)))
+        if plan.online is not None and average is not None:
+            average = online.add(average, plan.online(left), weight, stats)
+        return chain, average, Record(values, weight, stats, broke)
+
+    chains, averages, records = draw_in_blocks(
+        draw, plan, count, capacity, chains.position, chains, averages
+    )
+    seen = of_records(
+        records.weight, records.stats, count, low, chains.position, plan.sampler.temperature
+    )
+    return chains, averages, records, seen
+
+
+@jax.jit
+def begin_timed(plan: Plan, chains: Chain, interval: Array) -> Timed:
+    """Chains that have an interval to go to their first draw."""
+
+    def one(plan: Plan, chain: Chain) -> Timed:
+        *_, stats = jax.eval_shape(step, plan, chain)
+        empty = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), stats)
+        return Timed(chain, chain.position, empty, -interval.astype(chain.state.clock.dt.dtype))
+
+    return each_chain(one, plan, chains)
+
+
+@partial(jax.jit, static_argnames=("capacity",))
+def timed_block(
+    plan: Plan,
+    timed: Timed,
+    averages: Average | None,
+    low: Array,
+    count: Array,
+    interval: Array,
+    *,
+    capacity: int,
+) -> tuple[Timed, Average | None, Record, Health]:
+    """``count`` draws of every chain, ``interval`` of physical time apart, of equal weight."""
+
+    def behind(timed: Timed) -> Array:
+        return timed.ahead <= 0
+
+    def draw(
+        _: Array, plan: Plan, timed: Timed, average: Average | None
+    ) -> tuple[Timed, Average | None, Record]:
+        def move(timed: Timed) -> Timed:
+            chain, _, _, stats = step(plan, timed.chain)
+            return Timed(chain, timed.chain.position, stats, timed.ahead + chain.state.clock.dt)
+
+        timed = lax.while_loop(behind, move, timed)
+        weight = jnp.ones_like(timed.ahead)
+        if plan.online is not None and average is not None:
+            average = online.add(average, plan.online(timed.left), weight, timed.stats)
+        record = Record(plan.collect(timed.left), weight, timed.stats)
+        return timed._replace(ahead=timed.ahead - interval), average, record
+
+    timed, averages, records = draw_in_blocks(
+        draw, plan, count, capacity, timed.chain.position, timed, averages
+    )
+    return (
+        timed,
+        averages,
+        records,
+        of_records(
+            records.weight,
+            records.stats,
+            count,
+            low,
+            timed.chain.position,
+            plan.sampler.temperature,
+        ),
+    )

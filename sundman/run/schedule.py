@@ -1,0 +1,169 @@
+"""How a run is cut into pieces, of about a second each, the same ones whenever it is run.
+
+The size follows from counted operations, not from a clock, so that a run repeats exactly. A sampler
+with stages is not drawn from while it explores, nor in the burn-in.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from functools import lru_cache
+from typing import NamedTuple
+
+import jax
+from jax.extend.core import Jaxpr, jaxprs_in_params
+
+from sundman._trees import PyTreeDef, Shapes, shapes_of, structure_of
+from sundman._types import PyTree
+from sundman.clocks import Stages
+from sundman.run.chain_mapping import each_chain
+from sundman.run.state import Chain
+from sundman.run.step import Plan, step
+
+BLOCK_BYTES = 64 * 2**20
+_OPERATIONS = 1e10
+_LEAST_PER_STEP = 1e3
+
+
+class Piece(NamedTuple):
+    """A part of a run between two looks of the host: ``draws`` draws, or ``steps`` of burn-in."""
+
+    draws: int
+    steps: int
+
+
+def operations_per_step(chain: Chain, plan: Plan, batch: PyTree) -> float:
+    """Operations of one step of all chains, about: enough to size a block by."""
+    return _operations(*structure_of((plan, chain, batch)))
+
+
+@lru_cache(maxsize=256)
+def _operations(structure: PyTreeDef, shapes: Shapes) -> float:
+    plan, chain, batch = shapes_of(structure, shapes)
+
+    def all_chains(plan: Plan, chain: Chain, batch: PyTree) -> Chain:
+        return each_chain(lambda one, c: step(one, c, batch)[0], plan, chain)
+
+    return max(_count(jax.make_jaxpr(all_chains)(plan, chain, batch).jaxpr), _LEAST_PER_STEP)
+
+
+def _shape(value: object) -> tuple[int, ...]:
+    """The shape of what a traced operation works on."""
+    return getattr(value, "shape", ())
+
+
+def _count(jaxpr: Jaxpr) -> float:
+    """Two operations for each term of a product of matrices, one for any other number made.
+
+    The compiler counts better, once the program is lowered, which takes longer than many a run.
+    """
+    total = 0.0
+    for equation in jaxpr.eqns:
+        inner = [_count(each) for each in jaxprs_in_params(equation.params)]
+        if inner:
+            total += sum(inner) * equation.params.get("length", 1)
+            continue
+        size = max(getattr(out.aval, "size", 1) for out in equation.outvars)
+        if equation.primitive.name == "dot_general":
+            (contracted, _), _ = equation.params["dimension_numbers"]
+            left = _shape(equation.invars[0].aval)
+            size *= 2 * math.prod(left[axis] for axis in contracted)
+        elif equation.primitive.name == "conv_general_dilated":
+            out_channel = equation.params["dimension_numbers"].rhs_spec[0]
+            kernel = _shape(equation.invars[1].aval)
+            size *= 2 * math.prod(kernel) // kernel[out_channel]
+        total += size
+    return total
+
+
+def bytes_per_draw(chain: Chain, plan: Plan) -> int:
+    """What a draw of all chains takes in memory."""
+    kept = jax.eval_shape(jax.vmap(plan.collect), chain.position)
+    size = sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(kept))
+    return size + 4 * (2 + len(plan.stats)) * len(chain.state.key)
+
+
+def sizes(chain: Chain, plan: Plan, thin: int, batch: PyTree, at_once: int | None) -> Piece:
+    """The draws of a block and the steps of a piece of burn-in.
+
+    ``at_once`` is the number of host batches handed over at a time, if data are streamed.
+    """
+    steps = max(1, int(_OPERATIONS / operations_per_step(chain, plan, batch)))
+    if at_once is not None:
+        steps = at_once
+    draws = max(1, min(steps // thin, BLOCK_BYTES // bytes_per_draw(chain, plan)))
+    return Piece(draws, steps)
+
+
+def pieces(
+    burn_in: int, draws: int, thin: int, size: Piece, stages: Stages | None = None
+) -> list[Piece]:
+    """The whole run: burn-in first, then draws; with ``stages`` both in turn."""
+    run: list[Piece] = []
+    for without, count in (
+        [(burn_in, draws)] if stages is None else draw_schedule(stages, burn_in, draws, thin)
+    ):
+        run += [Piece(0, steps) for steps in _parts(without, size.steps)]
+        run += [Piece(part, part * thin) for part in _parts(count, size.draws)]
+    return run
+
+
+def _parts(total: int, most: int) -> list[int]:
+    """``total`` in parts of ``most``, the last one what is left."""
+    return [min(most, total - begin) for begin in range(0, total, most)]
+
+
+def _sampling(stages: Stages, burn_in: int) -> Iterator[tuple[int, int]]:
+    """The first step of each sampling stage after the burn-in, and the step where it ends."""
+    begin = burn_in // stages.cycle * stages.cycle
+    while True:
+        yield max(begin + stages.explore, burn_in), begin + stages.cycle
+        begin += stages.cycle
+
+
+def draws_within(stages: Stages, burn_in: int, steps: int, thin: int) -> int:
+    """How many draws there are in ``steps`` steps after the burn-in."""
+    total, last = 0, burn_in + steps
+    for first, end in _sampling(stages, burn_in):
+        if first >= last:
+            break
+        total += (min(end, last) - first) // thin
+    if total == 0:
+        raise ValueError(
+            f"no draw would be kept: the {steps} steps after burn_in={burn_in} end before a "
+            f"sampling stage has {thin} (cycle={stages.cycle}, explore={stages.explore})"
+        )
+    return total
+
+
+def draw_schedule(stages: Stages, burn_in: int, draws: int, thin: int) -> list[tuple[int, int]]:
+    """(steps without draws, draws), again and again until there are ``draws`` of them."""
+    schedule, now = [], 0
+    for first, end in _sampling(stages, burn_in):
+        count = min((end - first) // thin, draws)
+        if count:
+            schedule.append((first - now, count))
+            now, draws = first + count * thin, draws - count
+        if not draws:
+            return schedule
+    raise AssertionError("stages go on for ever")
+
+
+def check_stages(
+    stages: Stages, burn_in: int, steps: int | None, thin: int, thin_time: float | None
+) -> None:
+    """Raise if no draw would be taken."""
+    if thin_time is not None:
+        raise ValueError("thin_time does not go with a cyclical clock: its time is not one run")
+    if steps is not None and stages.cycle > burn_in + steps:
+        raise ValueError(
+            f"the cycle is longer than the run: cycle={stages.cycle} steps, and burn_in + steps = "
+            f"{burn_in + steps}"
+        )
+    sampling = stages.cycle - stages.explore
+    if thin > sampling:
+        raise ValueError(
+            f"no draw would be kept: thin={thin}, and the sampling stage of a cycle has "
+            f"{sampling} steps (cycle={stages.cycle}, explore={stages.explore})"
+        )

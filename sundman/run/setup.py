@@ -1,0 +1,209 @@
+"""A run set up: the plan of its loop, its guard, its pieces, and the state it begins with."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import cast
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from sundman._types import PyTree
+from sundman.draws import online
+from sundman.draws.divergence import Divergences
+from sundman.draws.online import Average
+from sundman.gradients import GradientEstimator, RemembersGradients, Streamed
+from sundman.noise import Purpose, Stream, fold, key_words
+from sundman.run import inputs, schedule
+from sundman.run.engines import ByTime, Engine, InMemory, Streaming, most_batches
+from sundman.run.guard import Guard, rise_scale, size_of
+from sundman.run.scan import begin_timed
+from sundman.run.schedule import Piece
+from sundman.run.spec import RunSpec
+from sundman.run.state import Chain, RunState
+from sundman.run.step import Plan, coldest
+from sundman.samplers import Sampler, SamplerState
+from sundman.value import static
+
+
+def identity(position: PyTree) -> PyTree:
+    """The position itself."""
+    return position
+
+
+@dataclass(frozen=True)
+class RunSetup:
+    """What turns the state of a run into draws.
+
+    Attributes:
+      plan: what the compiled loops are made of.
+      guard: what puts chains back that ran away.
+      size: the draws of a block, and the steps of a piece of burn-in.
+      pieces: all pieces of the run.
+      batches_per_call: how many host batches are handed over at a time, if data are streamed.
+      example: such a batch.
+    """
+
+    plan: Plan
+    guard: Guard
+    size: Piece
+    pieces: list[Piece]
+    batches_per_call: int | None
+    example: PyTree
+
+    @property
+    def replicas(self) -> int:
+        """How many copies of a position the sampler moves."""
+        return self.plan.sampler.integrator.replicas
+
+
+def prepare(spec: RunSpec, size: Piece | None = None) -> tuple[RunSetup, RunState]:
+    """The run set up, and its first state; ``size`` that of its pieces, if it is known already."""
+    gradient = inputs.as_gradient(spec.target, spec.batch_size, spec.replace)
+    if spec.thin_time is not None and isinstance(gradient, Streamed):
+        raise ValueError("thin_time needs in-memory data: host batches come step by step")
+    sampler = spec.sampler
+    positions = inputs.first_positions(spec.target, spec.init, spec.chains, spec.per_chain)
+    weighting = spec.weighting if spec.thin_time is None else "equal"
+    collect, average = spec.collect or identity, spec.online
+    replicas = sampler.integrator.replicas
+    if replicas > 1:
+        gradient = replicated(gradient, replicas)
+        positions = copies(positions, replicas)
+        collect, average = OfColdest(collect), average and OfColdest(average)
+    first = jax.tree.map(lambda leaf: leaf[0], positions)
+    sampler.of_chain(0).integrator.init(first)  # its checks see values
+    stacked = sampler.stacked is not None
+    chains = start_chains(positions, sampler, spec.key, stacked=stacked)
+    chains = with_memory(chains, gradient)
+    plan = Plan(
+        gradient, sampler.prepared(), collect, weighting, spec.stats, average, spec.native, stacked
+    )
+    per_call, batch = _host_batches(gradient)
+    if size is None:
+        size = schedule.sizes(chains, plan, spec.thin, batch, per_call)
+    guard = Guard(
+        scale=np.broadcast_to(
+            np.asarray(rise_scale(size_of(chains.position), sampler.temperature)), (spec.chains,)
+        ),
+        thin=spec.thin if spec.thin_time is None else None,
+        restart=spec.on_divergence == "restart",
+        keeps_position=spec.collect is None and replicas == 1,
+    )
+    averages = _begin_online(chains, plan)
+    if spec.thin_time is not None:
+        chains = begin_timed(plan, chains, jnp.float32(spec.thin_time))
+    pieces = schedule.pieces(spec.burn_in, spec.draws, spec.thin, size, sampler.clock.stages)
+    state = RunState(chains, averages, Divergences.none(spec.chains))
+    return RunSetup(plan, guard, size, pieces, per_call, batch), state
+
+
+def _host_batches(gradient: GradientEstimator) -> tuple[int | None, PyTree]:
+    """How many host batches go to the device at a time, and one to count operations with."""
+    if not isinstance(gradient, Streamed):
+        return None, None
+    host = gradient.posterior.host
+    assert host is not None
+    x, y = host.peek()  # taking a batch would lose it, if the iterable gives each only once
+    rows = np.ones(len(jax.tree.leaves(y)[0]), bool)
+    return most_batches(host, schedule.BLOCK_BYTES), (x, y, rows)
+
+
+def engine(spec: RunSpec, setup: RunSetup, pieces: list[Piece], steps_done: int) -> Engine:
+    """What computes the pieces that are left."""
+    capacity = max((piece.draws for piece in setup.pieces), default=1)
+    if spec.thin_time is not None:
+        return ByTime(setup.plan, spec.thin_time, capacity)
+    if setup.batches_per_call is not None:
+        return Streaming(setup.plan, spec.thin, setup.batches_per_call, pieces, steps_done)
+    return InMemory(setup.plan, spec.thin, capacity)
+
+
+@partial(jax.jit, static_argnames=("stacked",))
+def start_chains(positions: PyTree, sampler: Sampler, key: Array, *, stacked: bool) -> Chain:
+    """Chains at their first positions; chain i has the key fold(key, i) however many there are."""
+    chains = len(jax.tree.leaves(positions)[0])
+    words = key_words(key)
+    keys = jax.vmap(lambda i: fold(words, i, Purpose.CHAIN))(jnp.arange(chains, dtype=jnp.uint32))
+
+    def begin(sampler: Sampler, position: PyTree, key: Array) -> SamplerState:
+        return cast(Callable[..., SamplerState], sampler.init)(position, key)
+
+    axes = (0 if stacked else None, 0, 0)
+    return Chain(positions, jax.vmap(begin, axes)(sampler, positions, keys))
+
+
+@jax.jit
+def _memories(gradient: RemembersGradients, positions: PyTree) -> PyTree:
+    return jax.vmap(gradient.begin)(positions)
+
+
+def with_memory(chain: Chain, gradient: GradientEstimator) -> Chain:
+    """The chains with what the gradient estimator remembers of their first positions, if any."""
+    if not isinstance(gradient, RemembersGradients):
+        return chain
+    return chain._replace(memory=_memories(gradient, chain.position))
+
+
+def _begin_online(chain: Chain, plan: Plan) -> Average | None:
+    """Averages of every chain before the first draw, if any are asked for."""
+    if plan.online is None:
+        return None
+    value = jax.eval_shape(jax.vmap(plan.online), chain.position)
+    one = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape[1:], leaf.dtype), value)
+    chains = len(chain.state.key)
+    return jax.tree.map(lambda leaf: jnp.repeat(leaf[None], chains, axis=0), online.begin(one))
+
+
+class Replicated(GradientEstimator):
+    """The gradient at every copy, with randomness of its own."""
+
+    gradient: GradientEstimator
+    number: int = static()
+
+    def __call__(
+        self, stream: Stream, position: PyTree, batch: PyTree = None
+    ) -> tuple[Array, PyTree]:
+        """(U, G), both with a leading axis of copies."""
+
+        def one(index: Array, at: PyTree) -> tuple[Array, PyTree]:
+            return self.gradient(
+                Stream(fold(stream.key, index, Purpose.REPLICA), stream.step), at, batch
+            )
+
+        return jax.vmap(one)(jnp.arange(self.number, dtype=jnp.uint32), position)
+
+
+@dataclass(frozen=True)
+class OfColdest:
+    """A function of the first copy."""
+
+    function: Callable[[PyTree], PyTree]
+
+    def __call__(self, position: PyTree) -> PyTree:
+        """``function`` of the first copy."""
+        return self.function(coldest(position))
+
+
+def replicated(gradient: GradientEstimator, number: int) -> Replicated:
+    """The gradient of ``number`` copies, if it can be made."""
+    if isinstance(gradient, Streamed):
+        raise ValueError(
+            f"host batches cannot serve {number} replicas: each needs rows of its own; give the "
+            "posterior its data in memory"
+        )
+    if isinstance(gradient, RemembersGradients):
+        raise ValueError(
+            f"{type(gradient).__name__} remembers gradients of one position and cannot serve "
+            f"{number} replicas: use minibatches or a control variate"
+        )
+    return Replicated(gradient, number)
+
+
+def copies(positions: PyTree, number: int) -> PyTree:
+    """``number`` copies of every chain's position, along the second axis."""
+    return jax.tree.map(lambda leaf: jnp.repeat(leaf[:, None], number, axis=1), positions)

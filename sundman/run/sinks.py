@@ -1,0 +1,78 @@
+"""Where the draws of a run go; and the sink that keeps them in memory."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import jax
+import numpy as np
+
+from sundman._types import PyTree
+from sundman.draws import Draws
+from sundman.draws.online import averaged
+from sundman.run.spec import RunSpec
+from sundman.run.state import RunState
+from sundman.run.step import Record
+
+
+class DrawSink(Protocol):
+    """Where the draws of a run go."""
+
+    def add(self, record: Record) -> None:
+        """Take the draws of a block, axes (draw, chain)."""
+        ...
+
+    def after_piece(self, state: RunState, *, over: bool, save: bool) -> None:
+        """A piece is done and its draws are added.
+
+        Args:
+          state: of the run after it.
+          over: whether that was the last one.
+          save: whether all there is must be saved now, because the run stops here.
+        """
+        ...
+
+
+def joined(records: list[Record]) -> tuple[PyTree, np.ndarray, dict[str, np.ndarray]]:
+    """Values, weight and statistics of all blocks: axes (chain, draw, ...)."""
+
+    def join(*parts: np.ndarray) -> np.ndarray:
+        return np.swapaxes(parts[0] if len(parts) == 1 else np.concatenate(parts), 0, 1)
+
+    values, weight, stats, _ = jax.tree.map(join, *[r._replace(broke=None) for r in records])
+    return values, weight, stats
+
+
+class MemorySink:
+    """Keeps the blocks of a run in memory."""
+
+    def __init__(self) -> None:
+        self._records: list[Record] = []
+
+    def add(self, record: Record) -> None:
+        """Take the draws of a block."""
+        self._records.append(record)
+
+    def after_piece(self, state: RunState, *, over: bool, save: bool) -> None:
+        """Nothing to do: memory does not outlive the process."""
+
+    def draws(self, spec: RunSpec, state: RunState) -> Draws:
+        """All blocks joined, and how the run ended."""
+        values, weight, stats = joined(self._records)
+        self._records.clear()
+        outcome = {
+            "steps": state.progress.steps,
+            "seconds": state.progress.seconds,
+            "diverged_step": state.divergences.step.tolist(),
+        }
+        last = state.position(spec.sampler.integrator.replicas)
+        return Draws(
+            values=values,
+            weight=weight,
+            stats={"dt": weight, **stats},
+            diverged=state.divergences.draw,
+            last=jax.tree.map(np.asarray, last),
+            settings={**spec.settings, **outcome},
+            has_position=spec.collect is None,
+            online=averaged(state.averages),
+        )

@@ -1,0 +1,149 @@
+"""Gradients in two parts: what the kernels make of them is the posterior's own gradient."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import sundman
+from sundman import likelihoods, models, native, priors
+from sundman.gradients import minibatch
+from sundman.noise import Stream
+from sundman.split_gradient import SplitGradient, dense, inner_product, squared_norm
+
+pytestmark = pytest.mark.skipif(not native.available(), reason="the kernels were not built")
+_generator = np.random.default_rng(1)
+X = _generator.normal(size=(300, 80)).astype(np.float32)
+Y = _generator.normal(size=(300,)).astype(np.float32)
+STREAM = Stream(jnp.array([5, 7], jnp.uint32), jnp.uint32(11))
+PRIORS = {
+    "gaussian": priors.gaussian(0.3, fan_in="leading"),
+    "horseshoe": priors.horseshoe(0.7, fan_in="leading"),
+    "mixed": {"kernel": priors.horseshoe(0.7), "bias": priors.student_t()},
+    "laplace": priors.laplace(0.5),
+    "hierarchical": priors.horseshoe(0.7, form="hierarchical"),
+}
+
+
+def _case(name: str):
+    """A network with one array that the kernels take (80 x 60) and others too small for them."""
+    posterior = sundman.Posterior(
+        models.mlp_apply, data=(X, Y), likelihood=likelihoods.gaussian(), prior=PRIORS[name]
+    )
+    init = models.mlp_init(jax.random.key(2), [80, 60, 1])
+    return posterior, posterior.position(init), minibatch(posterior, 50)
+
+
+@pytest.mark.parametrize("name", PRIORS)
+def test_parts_make_the_gradient_its_norm_and_its_product(name):
+    _, position, gradient = _case(name)
+    value, wanted = gradient(STREAM, position)
+    with native.using(True):
+        (part, found_value, found), _ = gradient.evaluate(STREAM, position)
+        leaves = jax.tree.leaves(found)
+        norm = sum(squared_norm(leaf, jnp.float32) for leaf in leaves)
+        virial = sum(map(inner_product, leaves, jax.tree.leaves(position)))
+    np.testing.assert_allclose(found_value, value, rtol=1e-5)
+    assert float(part) < float(found_value) or name != "gaussian"
+    splits = [leaf for leaf in leaves if isinstance(leaf, SplitGradient)]
+    assert len(splits) == (1 if name in ("gaussian", "horseshoe", "mixed") else 0)
+    for ours, theirs in zip(jax.tree.leaves(dense(found)), jax.tree.leaves(wanted), strict=True):
+        np.testing.assert_allclose(ours, theirs, rtol=2e-4, atol=2e-4 * np.abs(theirs).max())
+    flat, place = (
+        np.concatenate([np.ravel(leaf) for leaf in jax.tree.leaves(tree)]).astype(np.float64)
+        for tree in (wanted, position)
+    )
+    np.testing.assert_allclose(norm, flat @ flat, rtol=1e-4)
+    np.testing.assert_allclose(virial, place @ flat, rtol=1e-3)
+
+
+@pytest.mark.parametrize(
+    "name, sampler",
+    [pytest.param("gaussian", "sghmc", marks=pytest.mark.slow), ("mixed", "sa_sgld")],
+)
+def test_runs_agree_on_both_paths(name, sampler, request):
+    posterior, position, _ = _case(name)
+    step = posterior.time_step(1e-3, kinetic=False)
+    clock = {"alpha": 1e3, "m": 0.5, "M": 2.0, "r": 0.25, "omega": 9e4}
+    make = {
+        "sa_sgld": lambda: sundman.sa_sgld(step, **clock),
+        "sghmc": lambda: sundman.sghmc(0.1 * step**0.5),
+    }
+    before = sundman.config()["noise"]
+    request.addfinalizer(lambda: sundman.config(noise=before))
+    found = {}
+    for noise in ("native", "xla"):
+        sundman.config(noise=noise)
+        found[noise] = sundman.sample(
+            posterior,
+            make[sampler](),
+            init=position,
+            key=jax.random.key(1),
+            draws=4,
+            thin=3,
+            burn_in=5,
+            batch_size=50,
+        )
+    for ours, theirs in zip(
+        *(jax.tree.leaves(found[noise].values) for noise in ("native", "xla")), strict=True
+    ):
+        np.testing.assert_allclose(ours, theirs, rtol=2e-3, atol=2e-4)
+    for name in ("potential", "grad_norm", "virial"):
+        ours, theirs = (found[noise].stats[name] for noise in ("native", "xla"))
+        np.testing.assert_allclose(ours, theirs, rtol=5e-3, atol=1e-2)
+
+
+def test_a_posterior_of_ones_own_is_asked_for_its_potential():
+    class Doubled(sundman.Posterior):
+        def potential(self, position, batch=None):
+            return 2.0 * super().potential(position, batch)
+
+    _, position, _ = _case("gaussian")
+    doubled = Doubled(models.mlp_apply, data=(X, Y), likelihood=likelihoods.gaussian())
+    gradient = minibatch(doubled, 50)
+    with native.using(True):
+        (loss, value, _), _ = gradient.evaluate(STREAM, position)
+    assert not gradient.parts_differ
+    assert loss == value
+    np.testing.assert_allclose(value, gradient(STREAM, position)[0], rtol=1e-5)
+    batch = gradient.batch(STREAM)
+    np.testing.assert_allclose(value, doubled.potential(position, batch), rtol=1e-5)
+
+
+@pytest.mark.parametrize("name", PRIORS)
+def test_plain_calls_give_plain_arrays(name):
+    _, position, gradient = _case(name)
+    _, wanted = gradient(STREAM, position)
+    with native.using(True):
+        _, grads = gradient(STREAM, position)
+    for ours, theirs in zip(jax.tree.leaves(grads), jax.tree.leaves(wanted), strict=True):
+        assert not isinstance(ours, SplitGradient)
+        np.testing.assert_allclose(ours, theirs, rtol=2e-4, atol=2e-4 * np.abs(theirs).max())
+
+
+class Shifted(priors.gaussian):
+    """A density of its own, which sums of squares do not tell."""
+
+    def log_density(self, w, hyper):
+        return super().log_density(w - 1.0, hyper)
+
+
+class Flat(sundman.Posterior):
+    def log_prior(self, position):
+        return 0.5 * super().log_prior(position)
+
+
+@pytest.mark.parametrize(
+    "kind, prior", [(sundman.Posterior, Shifted(0.3)), (Flat, PRIORS["gaussian"])]
+)
+def test_priors_of_ones_own_are_asked_for_their_density(kind, prior):
+    model = kind(models.mlp_apply, data=(X, Y), likelihood=likelihoods.gaussian(0.5), prior=prior)
+    position = model.position(models.mlp_init(jax.random.key(2), [80, 60, 1]))
+    value, wanted = jax.value_and_grad(model.potential)(position)
+    with native.using(True):
+        evaluation = model.value_and_grad(position)
+    np.testing.assert_allclose(evaluation.value, value, rtol=1e-5)
+    for ours, theirs in zip(
+        jax.tree.leaves(evaluation.grads), jax.tree.leaves(wanted), strict=True
+    ):
+        np.testing.assert_allclose(ours, theirs, rtol=2e-4, atol=2e-4 * np.abs(theirs).max())

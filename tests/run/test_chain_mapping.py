@@ -1,0 +1,94 @@
+"""Chains of a network take turns: the same draws as side by side, and no more memory."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import sundman
+from sundman import models, native, priors
+from sundman.gradients import minibatch
+from sundman.run import chain_mapping, scan, setup
+from sundman.run.step import Plan
+
+ROWS, KEY = 200, jax.random.key(3)
+_generator = np.random.default_rng(0)
+DATA = (
+    _generator.normal(size=(ROWS, 30)).astype(np.float32),
+    _generator.integers(0, 3, ROWS).astype(np.int32),
+)
+INIT = models.mlp_init(jax.random.key(0), [30, 8, 3])
+CLOCK = {"alpha": 1e3, "m": 0.5, "M": 2.0, "r": 0.25, "omega": float(ROWS) ** 2}
+
+
+@pytest.fixture
+def turn_about(monkeypatch):
+    """Sets whether chains take turns, and forgets what was compiled for the other way."""
+
+    def choose(turn: bool) -> None:
+        monkeypatch.setattr(chain_mapping, "_LARGE", 0 if turn else 10**12)
+        monkeypatch.setattr(chain_mapping, "_FEW", 0)
+        jax.clear_caches()
+
+    yield choose
+    jax.clear_caches()
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"draws": 6, "thin": 3, "burn_in": 40, "online": lambda position: position},
+        {"draws": 4, "thin_time": 2e-4},
+    ],
+    ids=["thin", "time"],
+)
+def test_the_same_draws_in_turn_and_side_by_side(turn_about, more):
+    posterior = sundman.Posterior(models.mlp_apply, data=DATA)
+    sampler = sundman.sa_sgld(posterior.time_step(0.01, kinetic=False), **CLOCK)
+    found = []
+    for turn in (False, True):
+        turn_about(turn)
+        found.append(
+            sundman.sample(posterior, sampler, init=INIT, key=KEY, chains=3, batch_size=20, **more)
+        )
+    for beside, in_turn in zip(*map(jax.tree.leaves, [f.values for f in found]), strict=True):
+        np.testing.assert_allclose(in_turn, beside, rtol=0, atol=2e-5)
+    np.testing.assert_allclose(found[1].weight, found[0].weight, rtol=1e-4)
+    np.testing.assert_allclose(found[1].stats["potential"], found[0].stats["potential"], rtol=1e-4)
+
+
+def _network_block(width: int, horseshoe: bool, kernels: bool):
+    """The compiled block of one chain of a wide network, and the bytes of its parameters."""
+    init = models.mlp_init(jax.random.key(0), [784, width, width, 10])
+    data = (np.zeros((500, 784), np.float32), np.zeros(500, np.int32))
+    rules = {"kernel": priors.horseshoe(1.0, fan_in="leading"), "bias": priors.horseshoe(1.0)}
+    prior = rules if horseshoe else priors.gaussian(1.0)
+    posterior = sundman.Posterior(models.mlp_apply, data=data, prior=prior)
+    sampler = sundman.sa_sgld(posterior.time_step(0.01, kinetic=False), **CLOCK)
+    gradient = minibatch(posterior, 100)
+    plan = Plan(gradient, sampler, lambda position: jnp.float32(0.0), native=kernels)
+    positions = jax.tree.map(lambda leaf: leaf[None], posterior.position(init))
+    chain = setup.start_chains(positions, sampler, KEY, stacked=False)
+    lowered = scan.block.lower(
+        plan, chain, None, jnp.full(1, jnp.inf), jnp.uint32(2), capacity=2, thin=10
+    )
+    size = sum(leaf.nbytes for leaf in jax.tree.leaves(init))
+    activations = 4 * 100 * (784 + 2 * 6 * width)  # of a batch, forwards and backwards
+    rows = sum(leaf.nbytes for leaf in data)
+    return lowered.compile().memory_analysis(), size, rows + activations
+
+
+@pytest.mark.parametrize("horseshoe", [True, pytest.param(False, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("kernels, most", [(True, 4.0), (False, 5.0)])
+def test_peak_memory_of_a_block(horseshoe, kernels, most):
+    """Position before and after, gradient, and what the loop holds: 4 times the parameters."""
+    if kernels and not native.available():
+        pytest.skip("the kernels were not built")
+    found, parameters, batch = _network_block(600, horseshoe, kernels)
+    peak = (
+        found.argument_size_in_bytes
+        + found.output_size_in_bytes
+        + found.temp_size_in_bytes
+        - found.alias_size_in_bytes
+    )
+    assert peak <= most * parameters + batch

@@ -1,0 +1,118 @@
+"""Draws at equal intervals of physical time are an unweighted sample of the target."""
+
+import dataclasses
+from functools import cache
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import sundman
+from sundman.targets import quartic
+
+SA = sundman.sa_sgld(0.05, alpha=1.0, m=0.1, M=10.0, r=0.5)
+
+
+def bowl(x):
+    return 0.5 * jnp.sum(jnp.square(x))
+
+
+@pytest.mark.parametrize("multiple", [4.0, 2.5, 0.5])
+def test_a_constant_clock_ticks_evenly(multiple, key):
+    """The draw at time t is the position the chain rests at from t_n <= t to t_n + h.
+
+    At a whole multiple k of h these are the draws of thin=k, from the second one on.
+    """
+    h = 2.0**-6  # times are exact sums
+    sampler, settings = sundman.sgld(h), {"init": jnp.ones(2), "key": key, "chains": 2}
+    path = sundman.sample(bowl, sampler, steps=40, **settings)
+    timed = sundman.sample(bowl, sampler, draws=8, thin_time=multiple * h, **settings)
+    index = np.floor(multiple * np.arange(1, 9)).astype(int)
+    np.testing.assert_allclose(timed.position, path.position[:, index], rtol=1e-5)
+    np.testing.assert_allclose(timed.stats["time"], path.stats["time"][:, index], rtol=1e-6)
+    np.testing.assert_array_equal(timed.weight, 1.0)
+
+
+@pytest.mark.parametrize("burn_in", [0, 7])
+def test_an_adaptive_clock_is_cut_at_equal_times(burn_in, key):
+    settings = {"init": jnp.ones(3), "key": key, "chains": 3, "burn_in": burn_in}
+    path = sundman.sample(bowl, SA, steps=400, **settings)
+    timed = sundman.sample(bowl, SA, draws=10, thin_time=0.61, **settings)
+    ends = np.cumsum(path.weight.astype(np.float64), axis=1)
+    assert ends[:, -1].min() > 6.1
+    for chain in range(3):
+        index = np.searchsorted(ends[chain], 0.61 * np.arange(1, 11), side="right")
+        np.testing.assert_allclose(timed.position[chain], path.position[chain, index], rtol=1e-4)
+        np.testing.assert_allclose(timed.stats["dt"][chain], path.weight[chain, index], rtol=1e-4)
+    assert timed.settings["thin_time"] == 0.61
+
+
+def test_online_averages_are_those_of_the_draws(key):
+    draws = sundman.sample(
+        bowl, SA, init=jnp.ones(2), key=key, chains=2, draws=9, thin_time=0.5, online=jnp.square
+    )
+    wanted = np.square(draws.position).mean(axis=1)
+    np.testing.assert_allclose(draws.online.equal, wanted, rtol=1e-5)
+    np.testing.assert_allclose(draws.online.weighted, wanted, rtol=1e-5)
+
+
+@pytest.mark.parametrize("sampler", [sundman.sgld(0.1), SA], ids=["constant", "adaptive"])
+def test_a_chain_that_diverges_ends(sampler, key):
+    with pytest.warns(sundman.DivergenceWarning, match="1 of 2 chains"):
+        draws = sundman.sample(
+            lambda x: jnp.sum(jnp.where(jnp.abs(x) < 50, 0.5, -1.0) * x**4),
+            sampler,
+            init=jnp.array([[0.1], [100.0]]),
+            per_chain=True,
+            key=key,
+            chains=2,
+            draws=6,
+            thin_time=0.3,
+        )
+    assert draws.diverged[0] == -1
+    assert draws.diverged[1] >= 0
+    assert draws.weight[1, -1] == 0
+    assert np.isfinite(draws.position[0]).all()
+
+
+TARGET = quartic()
+SHARP = sundman.sa_sgld(0.004, alpha=20.0, m=0.1, M=10.0, r=0.5, omega=0.05, psi="published")
+CHAINS = 64
+
+
+@cache
+def run(seed, **thinning):
+    first, key = jax.random.split(jax.random.key(seed))
+    return sundman.sample(
+        TARGET,
+        SHARP,
+        init=TARGET.exact(first, CHAINS),
+        per_chain=True,
+        key=key,
+        chains=CHAINS,
+        **thinning,
+    )
+
+
+OBSERVABLES = {
+    "x2": lambda x: jnp.sum(x**2),
+    "U": TARGET.potential,
+    "grad2": lambda x: jnp.sum(jax.grad(TARGET.potential)(x) ** 2),
+}
+
+
+@pytest.mark.parametrize("name", OBSERVABLES)
+def test_time_thinned_and_weighted_draws_agree(name):
+    """They do where step-thinned draws without their weights are far off."""
+    by_time, by_steps = run(12, draws=1000, thin_time=0.4), run(13, draws=2000, thin=10)
+    equal = dataclasses.replace(by_steps, weight=np.ones_like(by_steps.weight))
+    timed, weighted, wrong = (
+        sundman.estimate.mean(draws, OBSERVABLES[name]) for draws in (by_time, by_steps, equal)
+    )
+    assert np.all(by_time.weight == 1.0)
+    assert abs(timed.value - weighted.value) < 4 * np.hypot(timed.error, weighted.error)
+    assert abs(wrong.value - weighted.value) > 20 * np.hypot(wrong.error, weighted.error)
+    truth = TARGET.truth[name]
+    assert abs(timed.value - truth) < 4 * timed.error + 0.02 * truth  # first-order bias in dtau
+    assert abs(wrong.value - truth) > 0.3 * truth
