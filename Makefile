@@ -60,4 +60,4 @@ constraints: $(VENV)/.test-installed $(VENV)/.lint-installed $(VENV)/.docs-insta
 	mv $(CONSTRAINTS).new $(CONSTRAINTS)
 
 clean:
-	rm -rf $(VENV) $(BENCH) build dist site .pytest_cache .ruff_cache
+	rm -rf $(VENV) $(BENCH) build dist site .pytest_cache .ruff_cache .import_linter_cache

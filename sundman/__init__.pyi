@@ -12,8 +12,10 @@ from . import metrics as metrics
 from . import models as models
 from . import native as native
 from . import noise as noise
+from . import plot as plot
 from . import priors as priors
 from . import recipes as recipes
+from . import report as report
 from . import targets as targets
 from .citations import cite as cite
 from .configuration import config as config

@@ -6,6 +6,10 @@ import contextlib
 from collections.abc import Iterator
 
 
+class MissingExtra(ModuleNotFoundError):
+    """A package is not installed; the message names the extra that installs it."""
+
+
 @contextlib.contextmanager
 def needs_extra(extra: str, what: str = "this") -> Iterator[None]:
     """Turn a failed import in the block into an error that names the extra which installs it::
@@ -23,7 +27,7 @@ def needs_extra(extra: str, what: str = "this") -> Iterator[None]:
         package = (error.name or "").partition(".")[0]
         if package in ("", "sundman"):
             raise
-        raise ModuleNotFoundError(
+        raise MissingExtra(
             f"{what} needs {package}, which is not installed: pip install 'sundman[{extra}]'",
             name=error.name,
         ) from error

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.tree_util import PyTreeDef
 
 from sundman._types import PyTree
 
+PyTreeDef: TypeAlias = Any  # of a compiled module, which pyright takes for a variable
 Shapes: TypeAlias = tuple[tuple[tuple[int, ...], np.dtype], ...]
 
 

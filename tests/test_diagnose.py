@@ -44,28 +44,28 @@ def quiet(draws, *args, **options):
 
 
 def test_a_good_run():
-    found = quiet(make(autoregression(0.5, 0), seconds=2.0, steps=DRAWS * 5 + 100), bowl)
-    assert {row.verdict for row in found} <= {"good", ""}
-    assert found.ok
+    diagnosis = quiet(make(autoregression(0.5, 0), seconds=2.0, steps=DRAWS * 5 + 100), bowl)
+    assert {row.verdict for row in diagnosis} <= {"good", ""}
+    assert diagnosis.ok
     wanted = CHAINS * DRAWS * 0.5 / 1.5
-    size = found["smallest ESS"].value
+    size = diagnosis["smallest ESS"].value
     assert size == pytest.approx(wanted, rel=0.25)
-    assert found["gradient evaluations"].value == CHAINS * (DRAWS * 5 + 100)
-    assert found["ESS per second"].value == size / 2.0
-    assert found["largest error / sd"].value == pytest.approx(size**-0.5)
-    row = found["temperature"]
+    assert diagnosis["gradient evaluations"].value == CHAINS * (DRAWS * 5 + 100)
+    assert diagnosis["ESS per second"].value == size / 2.0
+    assert diagnosis["largest error / sd"].value == pytest.approx(size**-0.5)
+    row = diagnosis["temperature"]
     assert abs(row.value - 1.0) < 4 * row.error
     assert row.error == pytest.approx(np.sqrt(2 / 3 / (CHAINS * DRAWS) * 1.25 / 0.75), rel=0.25)
 
 
 @pytest.mark.parametrize(("factor", "verdict", "word"), [(1.2, "bad", "hot"), (0.8, "bad", "cold")])
 def test_a_wrong_temperature(factor, verdict, word):
-    found = quiet(make(factor * autoregression(0.5, 1)), bowl)
-    row = found["temperature"]
+    diagnosis = quiet(make(factor * autoregression(0.5, 1)), bowl)
+    row = diagnosis["temperature"]
     assert row.value == pytest.approx(factor**2, rel=0.1)
     assert row.verdict == verdict
     assert word in row.note
-    assert not found.ok
+    assert not diagnosis.ok
     warm = quiet(make(factor * autoregression(0.5, 1)), bowl, temperature=factor**2)
     assert warm["temperature"].verdict == "good"
 
@@ -81,9 +81,9 @@ def test_false_alarms_are_rare():
     """Exact draws of medium length: no temperature and no drift is called bad."""
     for seed in range(60):
         x = autoregression(0.8, 100 + seed, (4, 500, 3))
-        found = quiet(make(x, stats={"virial": np.mean(x**2, axis=2)}))
-        assert found["temperature"].verdict != "bad"
-        assert found["temperature drift"].verdict != "bad"
+        diagnosis = quiet(make(x, stats={"virial": np.mean(x**2, axis=2)}))
+        assert diagnosis["temperature"].verdict != "bad"
+        assert diagnosis["temperature drift"].verdict != "bad"
 
 
 def test_temperatures_that_were_recorded():
@@ -93,11 +93,11 @@ def test_temperatures_that_were_recorded():
         "kinetic_temperature": rng.gamma(5.0, 0.25, (CHAINS, DRAWS)),
     }
     draws = dataclasses.replace(make(autoregression(0.0, 3), stats=stats), has_position=False)
-    found = quiet(draws, bowl)
-    assert found["temperature"].verdict == "good"
-    assert found["kinetic temperature"].verdict == "bad"
-    assert found["kinetic temperature"].value == pytest.approx(1.25, rel=0.05)
-    assert "Stein discrepancy" not in found
+    diagnosis = quiet(draws, bowl)
+    assert diagnosis["temperature"].verdict == "good"
+    assert diagnosis["kinetic temperature"].verdict == "bad"
+    assert diagnosis["kinetic temperature"].value == pytest.approx(1.25, rel=0.05)
+    assert "Stein discrepancy" not in diagnosis
     none = quiet(dataclasses.replace(draws, stats={}))
     assert none["temperature"].value is None
     assert "virial" in none["temperature"].note
@@ -120,10 +120,10 @@ def test_few_draws_and_chains_that_disagree():
 def test_values_that_are_not_finite():
     x = autoregression(0.0, 14)
     x[0, 7, 1] = np.nan
-    found = quiet(make(x))
-    assert found["components not finite"].verdict == "bad"
-    assert found["components not finite"].note.startswith("x[1]")
-    assert found["smallest ESS"].verdict == "good"
+    diagnosis = quiet(make(x))
+    assert diagnosis["components not finite"].verdict == "bad"
+    assert diagnosis["components not finite"].note.startswith("x[1]")
+    assert diagnosis["smallest ESS"].verdict == "good"
 
 
 def test_one_zeta_per_leaf_and_resampled_draws(key):
@@ -135,8 +135,8 @@ def test_one_zeta_per_leaf_and_resampled_draws(key):
         key=key,
         steps=1000,
     )
-    found = quiet(draws[100:].thin(2))
-    assert found["autocorrelation of zeta"].value > 1.0
+    diagnosis = quiet(draws[100:].thin(2))
+    assert diagnosis["autocorrelation of zeta"].value > 1.0
     equal = quiet(draws.resample(key, 300))
     assert equal["evenness of weights"].value == 1.0
     assert "autocorrelation of zeta" not in equal
@@ -145,11 +145,11 @@ def test_one_zeta_per_leaf_and_resampled_draws(key):
 def test_diverged_chains():
     x, weight = autoregression(0.0, 6), np.ones((CHAINS, DRAWS), np.float32)
     x[2, 300:], weight[2, 300:] = np.nan, 0.0
-    found = quiet(make(x, weight, diverged=(-1, -1, 300, -1)), bowl)
-    row = found["diverged chains"]
+    diagnosis = quiet(make(x, weight, diverged=(-1, -1, 300, -1)), bowl)
+    row = diagnosis["diverged chains"]
     assert (row.value, row.verdict) == (1, "bad")
     assert "chain 2 first, by draw 300, step 1,600" in row.note
-    assert found["smallest ESS"].verdict == found["temperature"].verdict == "good"
+    assert diagnosis["smallest ESS"].verdict == diagnosis["temperature"].verdict == "good"
     lost = quiet(make(x, 0 * weight, diverged=(0, 0, 0, 0)), bowl)
     assert [row.name for row in lost][-1] == "diverged chains"
     assert not lost.ok
@@ -159,20 +159,20 @@ def test_stepsize_and_zeta():
     zeta = autoregression(0.8, 7, (CHAINS, DRAWS))
     dt = np.where(np.arange(DRAWS) % 10 < 3, 0.1, 0.02) * np.ones((CHAINS, 1))
     clock = {"alpha": 2.0, "dtau": 0.01, "m": 0.1, "M": 10.0}
-    found = quiet(make(zeta, dt, {"dt": dt, "zeta": zeta}, **clock))
-    assert found["stepsize"].value == pytest.approx(dt.mean())
-    assert found["draws at the largest step"].value == pytest.approx(0.3)
-    assert found["draws at the largest step"].verdict == "look"
-    assert found["draws at the smallest step"].verdict == "good"
-    assert found["memory of zeta"].value == pytest.approx(1 / (1 - np.exp(-0.02)))
-    assert found["memory of zeta"].verdict == ""
+    diagnosis = quiet(make(zeta, dt, {"dt": dt, "zeta": zeta}, **clock))
+    assert diagnosis["stepsize"].value == pytest.approx(dt.mean())
+    assert diagnosis["draws at the largest step"].value == pytest.approx(0.3)
+    assert diagnosis["draws at the largest step"].verdict == "look"
+    assert diagnosis["draws at the smallest step"].verdict == "good"
+    assert diagnosis["memory of zeta"].value == pytest.approx(1 / (1 - np.exp(-0.02)))
+    assert diagnosis["memory of zeta"].verdict == ""
     short = {**clock, "alpha": 50.0, "lag": "none", "batch_size": 8}
     assert quiet(make(zeta, dt, **short))["memory of zeta"].verdict == "look"
     for change in ({"lag": "guarded"}, {"batch_size": None}, {"alpha": 20.0}):
         assert quiet(make(zeta, dt, **short | change))["memory of zeta"].verdict == ""
     tau = 5 * 0.5 * 1.8 / 0.2
-    assert found["autocorrelation of zeta"].value == pytest.approx(tau, rel=0.2)
-    even = found["evenness of weights"]
+    assert diagnosis["autocorrelation of zeta"].value == pytest.approx(tau, rel=0.2)
+    even = diagnosis["evenness of weights"]
     assert even.value == pytest.approx((0.3 * 5 + 0.7) ** 2 / (0.3 * 25 + 0.7))
     assert even.verdict == "good"
     steep = np.where(np.arange(DRAWS) % 100 == 0, 1.0, 1e-4) * np.ones((CHAINS, 1))
@@ -202,9 +202,9 @@ def test_draws_on_disk(monkeypatch):
     monkeypatch.setattr(_chunks, "IN_MEMORY", 1000)
     monkeypatch.setattr(_chunks, "ON_DISK", 1000)
     stored = OnDisk(x)
-    found = quiet(make(stored), bowl, components=2)
+    diagnosis = quiet(make(stored), bowl, components=2)
     assert stored.largest < 0.2 * x.nbytes
-    assert [row.name for row in found] == [row.name for row in quiet(make(x), bowl)]
+    assert [row.name for row in diagnosis] == [row.name for row in quiet(make(x), bowl)]
 
 
 def test_a_posterior_one_draw_at_a_time(key):
@@ -218,9 +218,9 @@ def test_a_posterior_one_draw_at_a_time(key):
     )
     wanted = sundman.estimate.configurational_temperature(draws, posterior.potential)
     for target in (posterior, sundman.gradients.minibatch(posterior, 10)):
-        found = quiet(draws, target)
-        assert found["temperature"].value == pytest.approx(wanted.value, rel=1e-4)
-        assert "Stein discrepancy" in found
+        diagnosis = quiet(draws, target)
+        assert diagnosis["temperature"].value == pytest.approx(wanted.value, rel=1e-4)
+        assert "Stein discrepancy" in diagnosis
     with pytest.raises(TypeError, match="target must be a potential"):
         quiet(draws, 3)
 
@@ -239,24 +239,24 @@ def test_a_real_run_is_judged_by_its_bias(key):
 def test_printing(capsys, monkeypatch):
     draws = make(autoregression(0.5, 13))
     out = io.StringIO()
-    found = sundman.diagnose(draws, bowl, file=out)
-    assert isinstance(found, sundman.Diagnosis)
+    diagnosis = sundman.diagnose(draws, bowl, file=out)
+    assert isinstance(diagnosis, sundman.Diagnosis)
     assert capsys.readouterr().out == ""
     assert "smallest ESS" in out.getvalue()
     sundman.diagnose(draws)
     assert "largest split R-hat" in capsys.readouterr().out
-    for row in found:
-        assert row.name in str(found)
+    for row in diagnosis:
+        assert row.name in str(diagnosis)
     with pytest.raises(KeyError, match="no row 'speed'"):
-        found["speed"]
+        diagnosis["speed"]
     monkeypatch.setitem(sys.modules, "rich.table", None)
     with pytest.raises(ImportError, match=r"pip install 'sundman\[report\]'"):
-        found.show()
+        diagnosis.show()
     assert quiet(draws).ok
 
 
 def test_printing_on_a_console():
     console = Console(record=True, file=io.StringIO())
-    found = sundman.diagnose(make(autoregression(0.5, 13)), console=console)
+    diagnosis = sundman.diagnose(make(autoregression(0.5, 13)), console=console)
     assert "evenness of weights" in console.export_text()
-    assert len(found) == len(list(found))
+    assert len(diagnosis) == len(list(diagnosis))

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import sundman
-from sundman import _chunks, resampling
-from sundman.draws import Draws
+from sundman import _chunks
+from sundman.draws import Draws, resampling
 from tests.lazy_arrays import OnDisk
 
 RNG = np.random.default_rng(5)

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import sundman
-from sundman._optional import needs_extra
+from sundman._optional import MissingExtra, needs_extra
 
 ROOT = Path(__file__).parents[1]
 OPTIONAL = {
@@ -107,7 +107,7 @@ def test_no_public_name_is_that_of_another_module():
 )
 def test_a_missing_package_is_told_with_its_extra(what, told):
     with (
-        pytest.raises(ModuleNotFoundError, match=rf"^{told}: pip install 'sundman\[dreams\]'$"),
+        pytest.raises(MissingExtra, match=rf"^{told}: pip install 'sundman\[dreams\]'$"),
         needs_extra("dreams", **what),
     ):
         import nowhere_to_be_found.by_anyone  # noqa: F401

@@ -12,6 +12,7 @@ from scipy import stats
 import sundman
 from sundman import Batch, Position, Posterior, gradients, likelihoods, priors
 from sundman.data import HostBatches
+from sundman.run import scan, setup
 from sundman.units import LearningRate
 
 RNG = np.random.default_rng(10)
@@ -398,8 +399,8 @@ def test_refused_before_anything_is_compiled(case, key, monkeypatch):
         raise AssertionError("got as far as the compiled loop")
 
     for name in ("block", "advance"):
-        monkeypatch.setattr(sundman.run.scan, name, compiled)
-    monkeypatch.setattr(sundman.run.setup, "start_chains", compiled)
+        monkeypatch.setattr(scan, name, compiled)
+    monkeypatch.setattr(setup, "start_chains", compiled)
     init = jax.tree.map(lambda a: a.astype("f4") if np.ndim(a) == 2 else a, init)
     with pytest.raises(error, match=message):
         sundman.sample(target, SGLD, init=init, key=key, steps=1, **settings)

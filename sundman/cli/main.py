@@ -11,7 +11,7 @@ import warnings
 from collections.abc import Sequence
 from typing import Protocol, runtime_checkable
 
-from sundman._optional import needs_extra
+from sundman._optional import MissingExtra, needs_extra
 from sundman.cli.errors import RunFailed, Stopped, UserError, one_line
 from sundman.store import StoreError
 
@@ -41,7 +41,7 @@ def run(arguments: Sequence[str]) -> int:
         except BrokenPipeError:  # the reader of a pipe, such as head, has had enough
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             return 0
-        except ModuleNotFoundError as error:
+        except MissingExtra as error:
             return _print_error(error, 1)
         except Exception as error:
             return _unexpected(error)

@@ -14,7 +14,9 @@ import shutil
 import tomllib
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass, fields
 from pathlib import Path
+from typing import Any, Self
 
 from sundman import __version__
 from sundman.cli.errors import Stopped, UserError, nearest, one_line
@@ -86,6 +88,26 @@ def resumable(path: Path | None) -> Iterator[None]:
 def repeat_command(command: str, path: Path) -> str:
     """The command that makes the results in a directory again."""
     return f"sundman {command} --config {shlex.quote(str(path / SETTINGS))}"
+
+
+@dataclass(frozen=True)
+class CommandSettings:
+    """The settings of a command by the keys of its settings file: a dataclass with these fields."""
+
+    @classmethod
+    def keys(cls) -> tuple[str, ...]:
+        """The keys of a settings file."""
+        return tuple(each.name for each in fields(cls))
+
+    @classmethod
+    def merged(cls, in_file: Mapping[str, object], in_options: Mapping[str, object]) -> Self:
+        """Defaults, the settings of a file, and those on the command line, which win."""
+        unchecked: dict[str, Any] = {**in_file, **in_options}  # the types in a file may be wrong
+        return cls(**unchecked)
+
+    def as_dict(self) -> dict[str, object]:
+        """The settings by their keys."""
+        return {key: getattr(self, key) for key in self.keys()}
 
 
 def read_settings(path: Path, command: str, keys: Collection[str]) -> dict[str, object]:

@@ -59,7 +59,7 @@ def settings_of(name: str) -> tuple[str, ...]:
     return tuple(key for key in recipe(name).settings if key not in _SETTINGS_OF_THE_RUN)
 
 
-def table(key: str, value: object) -> Mapping[str, Any]:
+def table(key: str, value: object) -> Mapping[str, object]:
     """The value of ``key`` in a settings file, which must be a table."""
     if not isinstance(value, Mapping):
         raise UserError(f"{key} is a table, got {value!r}; write it as [{key}]")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Literal, cast
 
 import typer
 
@@ -13,11 +13,11 @@ from sundman.cli.bnn import repeat as repeat_bnn
 from sundman.cli.errors import UserError, as_user_error
 from sundman.cli.output import console, print_line
 from sundman.cli.toy import repeat as repeat_toy
-from sundman.gradients import GradientEstimator, Potential
 from sundman.report import of_run, write
+from sundman.run.inputs import TargetLike
+from sundman.run.spec import RunSpec
 from sundman.store import StoreError
 from sundman.store.directory import open_run
-from sundman.targets import Target
 
 Run = Annotated[
     Path,
@@ -50,10 +50,10 @@ def _repeat(path: Path, command: Literal["toy", "bnn"], page: Path | None = None
     repeat(path.expanduser().absolute(), page)
 
 
-def _stored_target(path: Path) -> Target | sundman.Posterior | GradientEstimator | Potential | None:
+def _stored_target(path: Path) -> TargetLike | None:
     """What was sampled, if the run can tell."""
     try:
-        return open_run(path).call().target
+        return cast(RunSpec, open_run(path).call()).target
     except StoreError:
         return None
 

@@ -18,6 +18,7 @@ from jax import Array
 from jax.custom_batching import sequential_vmap
 
 from sundman import check, estimate
+from sundman._trees import leaf_paths
 from sundman._types import PyTree
 from sundman.diagnosis.stepsize import stepsize_rows
 from sundman.diagnosis.table import Diagnosis, Row, graded
@@ -25,7 +26,6 @@ from sundman.diagnosis.temperature import discrepancy_row, temperature_rows
 from sundman.draws import Draws
 from sundman.estimate.moments import moments, weights
 from sundman.gradients import GradientEstimator, Potential
-from sundman._trees import leaf_paths
 from sundman.posterior import Posterior
 from sundman.targets import Target
 

@@ -79,7 +79,7 @@ class Draws:
             """A field of draws on disk, read when it is first asked for."""
             read = self.__dict__.get("_deferred", {}).get(name)
             if read is None:
-                raise AttributeError(f"Draws have no attribute {name!r}")
+                return object.__getattribute__(self, name)  # which says what is wrong
             object.__setattr__(self, name, read())
             return self.__dict__[name]
 
@@ -124,8 +124,8 @@ class Draws:
             settings["thin"] = self.settings["thin"] * rows.step
         return Draws(
             values=jax.tree.map(lambda leaf: _chunks.window(leaf, rows), self.values),
-            weight=_chunks.window(self.weight, rows),
-            stats={name: _chunks.window(leaf, rows) for name, leaf in self.stats.items()},
+            weight=self.weight[:, index],
+            stats={name: leaf[:, index] for name, leaf in self.stats.items()},
             diverged=np.where(inside, before, -1),
             last=self.last,
             settings=settings,

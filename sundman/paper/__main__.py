@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import argparse
 
-from rich.console import Console
-
+from sundman._optional import needs_extra
 from sundman.paper import NAMES, SCALES, run
+
+with needs_extra("cli", "the command of the experiments"):
+    from rich.console import Console
 
 
 def main() -> None:

@@ -9,18 +9,21 @@ from __future__ import annotations
 import io
 from collections.abc import Callable
 
-import matplotlib.pyplot as plt
 import numpy as np
-from matplotlib.axes import Axes
-from matplotlib.colors import LogNorm
-from matplotlib.figure import Figure as Canvas
-from matplotlib.ticker import MaxNLocator, StrMethodFormatter
-from PIL import Image
 
 from sundman import plot
+from sundman._optional import needs_extra
 from sundman.draws import Draws
 from sundman.report.model import Figure
 from sundman.targets import Target
+
+with needs_extra("report", "a report"):
+    import matplotlib.pyplot as plt
+    from matplotlib.axes import Axes
+    from matplotlib.colors import LogNorm
+    from matplotlib.figure import Figure as Canvas
+    from matplotlib.ticker import MaxNLocator, StrMethodFormatter
+    from PIL import Image
 
 DPI = 200
 WIDTH, HEIGHT = 5.2, 3.4  # inches

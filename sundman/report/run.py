@@ -25,6 +25,7 @@ from sundman.report import run_tables
 from sundman.report.model import Report, Section
 from sundman.report.run_tables import Average
 from sundman.report.values import duration
+from sundman.run.spec import RunSpec
 from sundman.store import StoreError
 from sundman.targets import Target
 
@@ -206,10 +207,10 @@ def _stored_target(draws: Draws, stored: Mapping[str, Any]) -> Target | None:
     from sundman.store.directory import open_run
 
     try:
-        target = open_run(draws.settings["path"]).call().target
+        spec = open_run(draws.settings["path"]).call()
     except StoreError:
         return None
-    return target if isinstance(target, Target) else None
+    return spec.target if isinstance(spec, RunSpec) and isinstance(spec.target, Target) else None
 
 
 def _target_name(target: object) -> str:

@@ -1,5 +1,5 @@
 """A run: what was asked, set up, executed piece by piece, guarded, into a sink of draws."""
 
-from sundman.run.sample import sample
+from sundman.run.sampling import sample
 
 __all__ = ["sample"]

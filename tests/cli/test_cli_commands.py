@@ -48,7 +48,8 @@ def test_toy_is_run_repeated_diagnosed_and_reported(succeeds, tmp_path):
 
 @pytest.mark.usefixtures("blank_figures")
 def test_bnn_is_scored_over_seeds_and_resumed(succeeds, tmp_path):
-    small = ["--width", "5", "--depth", "1", "--epochs", "4", "--thin", "10", "--seeds", "2"]
+    small = ["--width", "5", "--depth", "1", "--epochs", "2", "--burn-in-epochs", "0"]
+    small += ["--thin", "10", "--seeds", "2"]
     out = succeeds("bnn", "digits", *small)
     path = tmp_path / "runs" / "bnn-digits"
     for word in ("NLL", "accuracy %", "ECE", "mean ± 95% interval", "Report:"):
@@ -64,12 +65,12 @@ def test_bnn_is_scored_over_seeds_and_resumed(succeeds, tmp_path):
     assert results(path)["scores"] == written["scores"]
 
 
-def interrupted(running, folder):
+def interrupted(running, folder, after=1.0):
     """Ctrl-C once the first run of a command is on disk: what it then says."""
     deadline = time.monotonic() + 120
     while not any(folder.rglob("run.json")) and time.monotonic() < deadline:
-        time.sleep(0.1)
-    time.sleep(1.0)
+        time.sleep(0.02)
+    time.sleep(after)
     running.send_signal(signal.SIGINT)
     out, err = running.communicate(timeout=120)
     assert running.returncode == 130, (out, err)
@@ -77,16 +78,21 @@ def interrupted(running, folder):
     return err
 
 
+def stored_draws(store):
+    progress = store / "progress.json"
+    return json.loads(progress.read_text())["draws"] if progress.exists() else 0
+
+
 @pytest.mark.usefixtures("blank_figures")
 def test_a_stopped_run_says_how_to_go_on(shell, succeeds, tmp_path):
-    long = ["--steps", "10000000", "--chains", "2", "--thin", "1000"]
+    long = ["--steps", "4000000", "--chains", "2", "--thin", "1000"]
     running = shell("toy", "star", *long, "-o", "long", cwd=tmp_path, start=True)
-    err = interrupted(running, tmp_path / "long")
+    err = interrupted(running, tmp_path / "long", after=0.0)
     assert err.endswith(f"sundman: stopped; go on with: sundman resume {tmp_path / 'long'}\n")
     store = tmp_path / "long" / "runs" / "sa-sgld"
-    assert json.loads((store / "progress.json").read_text())["draws"] < 9980
+    assert stored_draws(store) < 3980
     assert "virial" in succeeds("resume", tmp_path / "long")
-    assert json.loads((store / "progress.json").read_text())["draws"] == 9980
+    assert stored_draws(store) == 3980
 
 
 @pytest.mark.slow
@@ -114,8 +120,8 @@ def test_reproduce(shell, tmp_path):
     assert (tmp_path / "paper" / "fig-star-test.html").is_file()
 
 
-def test_version(shell):
-    assert ok(shell("--version")).startswith("sundman ")
+def test_version(succeeds):
+    assert succeeds("--version").startswith("sundman ")
 
 
 @pytest.mark.slow

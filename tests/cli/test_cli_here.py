@@ -20,9 +20,10 @@ SMALL = ["--steps", "200", "--burn-in", "100", "--chains", "2", "--thin", "5"]
 
 @pytest.mark.parametrize("target", sundman.targets.names())
 def test_every_sampler_has_settings_for_every_target(target):
-    for name in samplers.names():
-        plan = toy_plan({}, {"target": target, "sampler": name}, {})
-        assert plan.samplers[name].temperature == plan.target.temperature
+    plan = toy_plan({}, {"target": target, "compare": samplers.names()}, {})
+    assert tuple(plan.samplers) == samplers.names()
+    for sampler in plan.samplers.values():
+        assert sampler.temperature == plan.target.temperature
 
 
 def test_flags_win_over_the_file_and_the_file_over_defaults():
@@ -164,6 +165,11 @@ def test_a_stopped_reproduction_says_how_to_go_on(here, tmp_path, monkeypatch):
     assert code == 130
     again = f"sundman reproduce theory --scale quick --output {tmp_path / 'paper'}"
     assert err == f"sundman: stopped; go on with: {again}\n"
+
+
+def test_no_cache(here):
+    assert here("diagnose", "nowhere", "--no-cache")[0] == 2
+    assert not jax.config.jax_enable_compilation_cache
 
 
 def test_cite(capsys):

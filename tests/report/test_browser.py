@@ -23,8 +23,8 @@ ARGUMENTS = [
 
 def chromium():
     names = ("chromium", "chromium-browser", "google-chrome")
-    found = [os.environ.get("SUNDMAN_CHROMIUM"), *(shutil.which(name) for name in names)]
-    return next((path for path in found if path), None)
+    paths = [os.environ.get("SUNDMAN_CHROMIUM"), *(shutil.which(name) for name in names)]
+    return next((path for path in paths if path), None)
 
 
 pytestmark = [
@@ -170,9 +170,9 @@ def test_light_mode_is_readable(opened):
 
 def test_page_prints_with_its_settings_open_and_nothing_cut_off(opened):
     page = opened(680)  # about the width between the margins of A4
-    made = page.pdf(format="A4", prefer_css_page_size=True)
-    assert made.startswith(b"%PDF")
-    assert len(made) > 10_000
+    pdf = page.pdf(format="A4", prefer_css_page_size=True)
+    assert pdf.startswith(b"%PDF")
+    assert len(pdf) > 10_000
     page.emulate_media(media="print")
     assert page.locator("details table").is_visible()
     assert page.evaluate("document.documentElement.scrollWidth") <= 680

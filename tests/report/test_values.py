@@ -42,8 +42,8 @@ def test_a_random_key_is_shown():
 
 
 def test_mappings_inside_are_named_by_their_path():
-    given = {"a": {"b": {"c": 1}, "d": 2}, "e": {}}
-    assert list(flat(given)) == [("a.b.c", 1), ("a.d", 2), ("e", {})]
+    nested = {"a": {"b": {"c": 1}, "d": 2}, "e": {}}
+    assert list(flat(nested)) == [("a.b.c", 1), ("a.d", 2), ("e", {})]
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ import pytest
 
 import sundman
 from sundman import likelihoods, priors
+from sundman.configuration import native_noise
 from sundman.data import HostBatches
 from sundman.store.files import StoreError
 from tests.store.runs import assert_same, bowl, broken_off, run
@@ -59,8 +60,8 @@ def test_what_differs_is_named(part, change, said):
 
 def test_other_kernels_are_named(part, monkeypatch):
     """They round differently."""
-    other = not sundman.run.sample.native_noise()
-    monkeypatch.setattr("sundman.run.sample.native_noise", lambda: other)
+    other = not native_noise()
+    monkeypatch.setattr("sundman.run.sampling.native_noise", lambda: other)
     monkeypatch.setattr("sundman.native.available", lambda: False)
     with pytest.raises(
         StoreError, match=f"native: the stored run has {not other}, this one {other}"

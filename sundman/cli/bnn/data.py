@@ -15,6 +15,7 @@ import numpy as np
 
 from sundman import data as datasets
 from sundman.cli.errors import UserError, as_user_error, nearest, unknown
+from sundman.cli.results_dir import CommandSettings
 from sundman.data.base import Dataset, Split, shuffled
 from sundman.data.files import cache_directory
 from sundman.data.tables import mean_and_scale
@@ -24,7 +25,7 @@ _SURELY_CLASSES = 20  # as many different whole numbers are surely classes
 
 
 @dataclass(frozen=True)
-class DataSettings:
+class DataSettings(CommandSettings):
     """Which data: a name, two arrays or a table, in the names of the options."""
 
     name: str | None = None

@@ -10,7 +10,6 @@ import dataclasses
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 import sundman
 from sundman import check, likelihoods, models, priors, units
@@ -46,16 +45,7 @@ class BnnSettings(DataSettings):
     seeds: int = 1
     seed: int = 0
     temperature: float = 1.0
-    settings: Mapping[str, Any] = field(default_factory=dict)
-
-    @classmethod
-    def keys(cls) -> tuple[str, ...]:
-        """The keys of a settings file."""
-        return tuple(each.name for each in dataclasses.fields(cls))
-
-    def as_dict(self) -> dict[str, object]:
-        """The settings by their keys."""
-        return {key: getattr(self, key) for key in self.keys()}
+    settings: Mapping[str, object] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -126,7 +116,7 @@ def make_plan(
     Returns:
       What to run.
     """
-    asked = BnnSettings(**_unchecked({**in_file, **in_options}))
+    asked = BnnSettings.merged(in_file, in_options)
     _check_numbers(asked)
     name = None if asked.sampler is None else samplers.known_name(asked.sampler, for_networks=True)
     prior = None if asked.prior is None else _known_prior(asked.prior)
@@ -174,11 +164,6 @@ def make_plan(
             settings={name: settings},
         ),
     )
-
-
-def _unchecked(settings: Mapping[str, object]) -> dict[str, Any]:
-    """Settings of a file, whose types are only known once they are checked."""
-    return dict(settings)
 
 
 def _check_numbers(asked: BnnSettings) -> None:

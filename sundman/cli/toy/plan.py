@@ -12,12 +12,13 @@ import dataclasses
 import inspect
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, cast
+from typing import cast
 
 import sundman
 from sundman import check, metric_tensors, targets
 from sundman.cli import samplers
 from sundman.cli.errors import UserError, as_user_error, nearest, unknown
+from sundman.cli.results_dir import CommandSettings
 from sundman.cli.samplers import ALPHA_DTAU, SamplerSettings
 from sundman.recipes.registry import KnownTarget
 from sundman.targets import Target, suggest
@@ -26,7 +27,7 @@ _FRICTION = 5.0
 
 
 @dataclass(frozen=True)
-class ToySettings:
+class ToySettings(CommandSettings):
     """Every setting of ``sundman toy``, by the key of its settings file.
 
     ``settings`` is what was given for the samplers; in a plan, all settings of each by its name.
@@ -42,17 +43,8 @@ class ToySettings:
     seed: int = 0
     temperature: float | None = None
     noise_sigma: float = 0.0
-    target_settings: Mapping[str, Any] = field(default_factory=dict)
-    settings: Mapping[str, Any] = field(default_factory=dict)
-
-    @classmethod
-    def keys(cls) -> tuple[str, ...]:
-        """The keys of a settings file."""
-        return tuple(each.name for each in dataclasses.fields(cls))
-
-    def as_dict(self) -> dict[str, object]:
-        """The settings by their keys."""
-        return {key: getattr(self, key) for key in self.keys()}
+    target_settings: Mapping[str, object] = field(default_factory=dict)
+    settings: Mapping[str, object] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -65,8 +57,8 @@ class Plan:
 
 
 def make_plan(
-    in_file: Mapping[str, Any],
-    in_options: Mapping[str, Any],
+    in_file: Mapping[str, object],
+    in_options: Mapping[str, object],
     sampler_options: Mapping[str, object],
 ) -> Plan:
     """Settle every setting, and check them before anything is run.
@@ -79,7 +71,7 @@ def make_plan(
     Returns:
       What to run.
     """
-    asked = ToySettings(**{**in_file, **in_options})
+    asked = ToySettings.merged(in_file, in_options)
     if asked.target is None:
         raise UserError(f"no target is given; write sundman toy {targets.names()[0]}, for instance")
     for_target = {
