@@ -10,7 +10,7 @@ WORKERS ?= 2
 # The peers we are timed against bring torch and their own requirements: an environment of their own.
 BENCH := $(VENV)-bench
 
-.PHONY: demo test test-slow lint bench bench-scaling docs constraints clean
+.PHONY: demo test test-slow test-all lint bench bench-scaling docs constraints clean
 
 $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
@@ -27,12 +27,16 @@ test: $(VENV)/.test-installed
 	$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup
 
 test-slow: $(VENV)/.test-installed
-	$(BIN)/python -m pytest -n $(WORKERS) -m slow
+	$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup -m slow
+
+test-all: $(VENV)/.test-installed
+	$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup -m ''
 
 lint: $(VENV)/.lint-installed $(VENV)/.test-installed
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/pyright
+	$(BIN)/pyright --project pyright-core.json
 	$(BIN)/lint-imports
 
 $(BENCH)/.installed: pyproject.toml $(CONSTRAINTS) CMakeLists.txt $(wildcard native/*)

@@ -39,6 +39,7 @@ class DrawsArray(Protocol):
         """The part that the index asks for, in memory."""
         ...
 
+
 Settings: TypeAlias = dict[str, Any]
 """Settings by name, as JSON can hold them: numbers, texts, lists and dicts of them."""
 

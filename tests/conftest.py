@@ -1,29 +1,55 @@
 """Tests run several at a time, so each process keeps to one thread of its own.
 
-Compiled programs are shared by the processes and the tests of one session: many tests compile the
-same one.
+Most of their time goes into compiling, and two things make that cheaper.
+
+- Compiled programs are shared by the processes and the tests of a session, and by later sessions:
+  they are kept in ``.pytest_cache``. JAX finds a program there by the program itself, the version
+  of the compiler and its flags, so one that has changed is compiled anew.
+- The quick tests compile with little optimisation: they run short programs once. The slow tests,
+  and `make test-all`, which runs all of them, compile as users do.
 """
 
-import atexit
 import os
 import shutil
 import tempfile
-
-os.environ.setdefault(
-    "XLA_FLAGS", "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1"
-)
+from pathlib import Path
 
 import hypothesis
 import jax
 import pytest
 
+ONE_THREAD = "--xla_cpu_multi_thread_eigen=false"
+# A third to a half of the time to compile, and no longer to run at the sizes of these tests.
+UNOPTIMISED = "--xla_backend_optimization_level=0 --xla_cpu_parallel_codegen_split_count=1"
+if jax.__version_info__ < (0, 11):  # newer compilers stop at this flag
+    UNOPTIMISED += " --xla_cpu_use_fusion_emitters=false"
 SHARED = "SUNDMAN_TEST_COMPILED"
-if SHARED not in os.environ:  # the first process; the others inherit it
-    os.environ[SHARED] = tempfile.mkdtemp(prefix="sundman-tests-")
-    atexit.register(shutil.rmtree, os.environ[SHARED], ignore_errors=True)
-jax.config.update("jax_compilation_cache_dir", os.environ[SHARED])
-jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
-jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
+MOST_BYTES = 2 * 1024**3
+
+
+def _kept_programs(config: pytest.Config) -> Path:
+    """The directory of compiled programs, emptied when it has grown too large."""
+    if not hasattr(config, "cache"):  # -p no:cacheprovider
+        directory = Path(tempfile.mkdtemp(prefix="sundman-tests-"))
+        config.add_cleanup(lambda: shutil.rmtree(directory, ignore_errors=True))
+        return directory
+    directory = config.cache.mkdir("compiled")
+    if sum(file.stat().st_size for file in directory.iterdir()) > MOST_BYTES:
+        shutil.rmtree(directory)
+        directory.mkdir()
+    return directory
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Choose the compiler's settings, before anything is compiled."""
+    quick = config.option.markexpr == "not slow"
+    os.environ.setdefault("XLA_FLAGS", f"{ONE_THREAD} {UNOPTIMISED}" if quick else ONE_THREAD)
+    if SHARED not in os.environ:  # the first process; the others inherit it
+        os.environ[SHARED] = str(_kept_programs(config))
+    jax.config.update("jax_compilation_cache_dir", os.environ[SHARED])
+    jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
+    jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
+
 
 hypothesis.settings.register_profile("sundman", deadline=None, max_examples=50, derandomize=True)
 hypothesis.settings.load_profile("sundman")

@@ -41,6 +41,9 @@ def copies(sampler, params):
     return jax.tree.map(lambda leaf: jnp.stack([leaf] * number), params) if number > 1 else params
 
 
+MOST_STEPS = 3000
+
+
 def told(sampler, params):
     """The gradient, and U as ``value=``."""
     value_and_grad = jax.value_and_grad(potential)
@@ -51,24 +54,36 @@ def told(sampler, params):
 
 
 def _whole(sampler, params, key, steps):
-    def body(carry, _):
-        params, state = carry
+    def body(i, carry):
+        params, state, dts = carry
         grads, value = told(sampler, params)
         updates, state = sampler.update(grads, state, params, **value)
-        return (optax.apply_updates(params, updates), state), state.clock.dt
+        return optax.apply_updates(params, updates), state, dts.at[i].set(state.clock.dt)
 
-    return lax.scan(body, (params, sampler.init(params, key)), None, length=steps)
+    state = sampler.init(params, key)
+    dt = jnp.asarray(state.clock.dt)
+    dts = jnp.zeros((MOST_STEPS, *dt.shape), dt.dtype)
+    params, state, dts = lax.fori_loop(0, steps, body, (params, state, dts))
+    return (params, state), dts
 
 
-_compiled = jax.jit(_whole, static_argnums=3)  # samplers are values: tests share programs
+# Samplers are values and the number of steps is an argument: tests share one program a sampler.
+_compiled = jax.jit(_whole)
 
 
 def run(sampler, params, key, steps=3, jit=True):
+    """((params, state), dts) after some steps."""
     params = copies(sampler, params)
     if jit:
-        return _compiled(sampler, params, key, steps)
-    with jax.disable_jit():
-        return _whole(sampler, params, key, steps)
+        last, dts = _compiled(sampler, params, key, steps)
+    else:
+        with jax.disable_jit():
+            last, dts = _whole(sampler, params, key, steps)
+    return last, dts[:steps]
+
+
+def shapes(tree):
+    return jax.tree.map(lambda leaf: (jnp.shape(leaf), jnp.result_type(leaf)), tree)
 
 
 def assert_close(one, other, rtol=2e-5):
@@ -77,27 +92,38 @@ def assert_close(one, other, rtol=2e-5):
 
 @every_sampler
 def test_is_an_optax_transformation(name):
-    assert isinstance(build(name), optax.GradientTransformationExtraArgs)
-    params = copies(build(name), PARAMS)
-    grads, value = told(build(name), params)
-    chained = optax.chain(build(name).with_key(jax.random.key(0)), optax.scale(1.0))
-    updates, _ = chained.update(grads, chained.init(params), params, **value)
-    assert jax.tree.structure(updates) == jax.tree.structure(params)
+    sampler = build(name)
+    assert isinstance(sampler, optax.GradientTransformationExtraArgs)
+    chained = optax.chain(sampler.with_key(jax.random.key(0)), optax.scale(1.0))
+
+    def one_update(params):
+        grads, value = told(sampler, params)
+        return chained.update(grads, chained.init(params), params, **value)[0]
+
+    params = copies(sampler, PARAMS)
+    assert shapes(jax.eval_shape(one_update, params)) == shapes(params)
+
+
+def test_a_chain_of_transformations_runs():
+    chained = optax.chain(build("sa_sgld").with_key(jax.random.key(0)), optax.scale(1.0))
+    grads, value = told(build("sa_sgld"), PARAMS)
+    updates, _ = chained.update(grads, chained.init(PARAMS), PARAMS, **value)
+    assert jax.tree.structure(updates) == jax.tree.structure(PARAMS)
 
 
 @every_sampler
 def test_update_keeps_structure_shapes_and_dtypes(name, key):
     sampler = build(name)
     params = copies(sampler, PARAMS)
-    state = sampler.init(params, key)
-    grads, value = told(sampler, params)
-    updates, after = sampler.update(grads, state, params, **value)
 
-    def shape(tree):
-        return jax.tree.map(lambda leaf: (jnp.shape(leaf), jnp.result_type(leaf)), tree)
+    def one_update(params):
+        state = sampler.init(params, key)
+        grads, value = told(sampler, params)
+        return state, *sampler.update(grads, state, params, **value)
 
-    assert shape(updates) == shape(params)
-    assert shape(after) == shape(state)
+    state, updates, after = jax.eval_shape(one_update, params)
+    assert shapes(updates) == shapes(params)
+    assert shapes(after) == shapes(state)
 
 
 @pytest.mark.parametrize("name", SAMPLERS)
@@ -108,13 +134,27 @@ def test_a_momentum_is_found_by_its_name(name):
     assert hasattr(state.motion, "momentum") == SAMPLERS[name].kinetic
 
 
+HALVES_AND_DOUBLE = pytest.mark.parametrize("dtype", [jnp.bfloat16, jnp.float16, jnp.float64])
+
+
+@HALVES_AND_DOUBLE
 @every_sampler
-def test_half_precision_and_double_parameters(name, key, x64):
-    for dtype in (jnp.bfloat16, jnp.float16, jnp.float64):
-        params = {"a": jnp.ones(3, dtype)}
-        (params, _), dts = run(build(name), params, key, steps=2)
-        assert params["a"].dtype == dtype
-        assert dts.dtype == (jnp.float64 if dtype == jnp.float64 else jnp.float32)
+def test_half_precision_and_double_parameters(name, dtype, key, x64):
+    sampler = build(name)
+    params = copies(sampler, {"a": jnp.ones(3, dtype)})
+    (params, _), dts = jax.eval_shape(_whole, sampler, params, key, 2)
+    assert params["a"].dtype == dtype
+    assert dts.dtype == (jnp.float64 if dtype == jnp.float64 else jnp.float32)
+
+
+@HALVES_AND_DOUBLE
+@pytest.mark.parametrize(
+    "name", [pytest.param(n, marks=[] if n == "sa_sgld" else [pytest.mark.slow]) for n in SAMPLERS]
+)
+def test_runs_in_half_and_double_precision(name, dtype, key, x64):
+    (params, _), dts = run(build(name), {"a": jnp.ones(3, dtype)}, key, steps=2)
+    assert params["a"].dtype == dtype
+    assert dts.dtype == (jnp.float64 if dtype == jnp.float64 else jnp.float32)
 
 
 @some_samplers
@@ -124,7 +164,7 @@ def test_jit_changes_nothing_but_rounding(name, key):
     )
 
 
-@every_sampler
+@some_samplers  # every sampler is run with vmapped chains in the law tests
 def test_vmap_over_chains_is_separate_chains(name):
     keys = jax.random.split(jax.random.key(3), 4)
     sampler = build(name)
@@ -143,15 +183,19 @@ def test_same_key_same_path_other_key_other_path(name):
     assert np.allclose(one["w"], other["w"]) == begins_without_noise
 
 
-@every_sampler
+@some_samplers
 def test_key_given_to_update_replaces_the_state_key(name):
     sampler = build(name)
     params = copies(sampler, PARAMS)
-    state = sampler.init(params, jax.random.key(1))
-    grads, value = told(sampler, params)
-    mine, _ = sampler.update(grads, state, params, **value, key=jax.random.key(9))
-    other = sampler.init(params, jax.random.key(9))
-    theirs, _ = sampler.update(grads, other, params, **value)
+
+    @jax.jit
+    def both(one, other):
+        grads, value = told(sampler, params)
+        mine, _ = sampler.update(grads, sampler.init(params, one), params, **value, key=other)
+        theirs, _ = sampler.update(grads, sampler.init(params, other), params, **value)
+        return mine, theirs
+
+    mine, theirs = both(jax.random.key(1), jax.random.key(9))
     jax.tree.map(np.testing.assert_array_equal, mine, theirs)
 
 
@@ -165,7 +209,7 @@ def test_weights_sum_to_elapsed_time(name, key):
 
 @every_sampler
 def test_zero_temperature_minimises(name, key):
-    (params, _), _ = run(build(name, temperature=0.0), PARAMS, key, steps=3000)
+    (params, _), _ = run(build(name, temperature=0.0), PARAMS, key, steps=MOST_STEPS)
     assert float(potential(params)) < 1e-6
 
 
@@ -244,9 +288,23 @@ def test_recipe_passes_every_setting_to_the_clock(lag):
     assert sampler.temperature == 0.5
 
 
-@settings(max_examples=8)
-@given(st.lists(st.tuples(st.integers(0, 3), st.integers(1, 4)), min_size=1, max_size=4))
+any_shapes = st.lists(st.tuples(st.integers(0, 3), st.integers(1, 4)), min_size=1, max_size=4)
+
+
+@settings(max_examples=3)
+@given(any_shapes)
 def test_any_pytree_moves_like_its_ravelled_vector(shapes):
+    moves_like_its_ravelled_vector(shapes)
+
+
+@pytest.mark.slow
+@settings(max_examples=30)
+@given(any_shapes)
+def test_many_pytrees_move_like_their_ravelled_vectors(shapes):
+    moves_like_its_ravelled_vector(shapes)
+
+
+def moves_like_its_ravelled_vector(shapes):
     tree = {f"leaf{i}": jnp.ones(shape) for i, shape in enumerate(shapes)}
     size = sum(leaf.size for leaf in jax.tree.leaves(tree))
     if size == 0:

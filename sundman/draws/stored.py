@@ -42,8 +42,8 @@ class StoredStats(Mapping[str, np.ndarray]):
 class Stored(NamedTuple):
     """The fields of :class:`sundman.Draws`, and those to be read when they are asked for."""
 
-    fields: dict[str, object]
-    deferred: dict[str, Callable[[], object]]
+    fields: Mapping[str, object]
+    deferred: Mapping[str, Callable[[], object]]
 
 
 def read(path: str | os.PathLike[str]) -> Stored:

@@ -58,7 +58,7 @@ def runs_sequentially(positions: PyTree) -> bool:
 def map_sequentially(run: Callable[..., PyTree], plan: Plan, *chains: PyTree) -> PyTree:
     """``run(plan, *chains)``, which takes chains with a leading axis, on one after the other."""
 
-    def one(sampler_and_chain: tuple) -> PyTree:
+    def one(sampler_and_chain: tuple[PyTree, ...]) -> PyTree:
         sampler, own = sampler_and_chain
         alone = plan if not plan.stacked else plan.replace(sampler=_one_more_axis(sampler))
         return run(alone, *_one_more_axis(own))
@@ -76,13 +76,13 @@ def put_chain_axis(tree: PyTree) -> PyTree:
 
 
 def draw_in_blocks(
-    draw: Callable[..., tuple],
+    draw: Callable[..., tuple[PyTree, ...]],
     plan: Plan,
     count: Array,
     capacity: int,
     positions: PyTree,
     *chains: PyTree,
-) -> tuple:
+) -> tuple[PyTree, ...]:
     """``count`` draws of every chain and the records they leave.
 
     Chains that run one after the other share one set of records, written in place: a copy of each
@@ -102,11 +102,16 @@ def draw_in_blocks(
     """
 
     @partial(jax.jit, inline=True)  # its shapes and its body are one trace
-    def of_all(plan: Plan, index: Array, chains: tuple) -> tuple:
+    def of_all(plan: Plan, index: Array, chains: tuple[PyTree, ...]) -> tuple[PyTree, ...]:
         return each_chain(partial(draw, index), plan, *chains)
 
-    def over_draws(plan: Plan, chains: tuple, records: PyTree, place: Callable) -> tuple:
-        def body(index: Array, carry: tuple) -> tuple:
+    def over_draws(
+        plan: Plan,
+        chains: tuple[PyTree, ...],
+        records: PyTree,
+        place: Callable[[Array, Array, Array], Array],
+    ) -> tuple[PyTree, ...]:
+        def body(index: Array, carry: tuple[PyTree, ...]) -> tuple[PyTree, ...]:
             chains, records = carry
             *chains, record = of_all(plan, index, chains)
             return tuple(chains), jax.tree.map(partial(place, index), records, record)
@@ -120,7 +125,7 @@ def draw_in_blocks(
         chains, records = over_draws(plan, chains, room, in_row)
         return *chains, records
 
-    def one_chain(number: Array, carry: tuple) -> tuple:
+    def one_chain(number: Array, carry: tuple[PyTree, ...]) -> tuple[PyTree, ...]:
         chains, records = carry
         alone = plan.replace(sampler=_only(number, plan.sampler)) if plan.stacked else plan
 

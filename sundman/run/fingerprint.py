@@ -145,7 +145,7 @@ def _record(
 
 def layout(
     spec: RunSpec, setup: RunSetup, state: RunState
-) -> tuple[dict[str, PyTree], dict[str, tuple]]:
+) -> tuple[dict[str, PyTree], dict[str, tuple[tuple[int, ...], np.dtype]]]:
     """The skeletons of the pytrees of a run, and name -> (shape, dtype) of its arrays."""
     chain = state.now
     values, weight, stats = _record(*structure_of((setup.plan, chain, setup.example)))

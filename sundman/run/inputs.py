@@ -53,7 +53,7 @@ def as_gradient(target: TargetLike, batch_size: int | None, replace: bool) -> Gr
             f"the target is the class {target.__name__}: make one of it first, {target.__name__}()"
         )
     if callable(target):
-        return Exact(cast(Potential, target))
+        return Exact(target)
     raise TypeError(
         "the first argument of sample must be a potential U(position) -> scalar, one of "
         f"sundman.targets, a sundman.Posterior or a gradient estimator; got {target!r}"

@@ -61,7 +61,7 @@ def advance(
 
     def examined(
         index: Array, plan: Plan, chain: Chain, low: Array, worst: Array, good: Array
-    ) -> tuple:
+    ) -> tuple[PyTree, ...]:
         chain, _, _, stats = step(plan, chain, batch_of(index))
         value = stats["potential"].astype(low.dtype)
         low = jnp.minimum(low, value)
@@ -71,12 +71,12 @@ def advance(
 
     def lean(
         index: Array, plan: Plan, chain: Chain, low: Array, worst: Array, good: Array
-    ) -> tuple:
+    ) -> tuple[PyTree, ...]:
         chain, fine, _, _ = step(plan, chain, batch_of(index))
         worst = jnp.where(fine, worst, jnp.inf)
         return chain, low, worst, good + (worst < RUNAWAY)
 
-    def some(number: Array, carry: tuple) -> tuple:
+    def some(number: Array, carry: tuple[PyTree, ...]) -> tuple[PyTree, ...]:
         first = number * jnp.uint32(every)
         carry = each_chain(partial(examined, first), plan, *carry)
         if every == 1:

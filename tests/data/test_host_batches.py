@@ -165,7 +165,7 @@ def test_the_same_batches_give_the_same_run(thin, burn_in, monkeypatch):
     memory = sample(posterior((X, Y)), batch_size=BATCH, **settings)
     target = posterior(HostBatches(Loader([(X[r], Y[r]) for r in epoch_order()]), size=N))
     for most in (64, 2):
-        monkeypatch.setattr(engine, "_STREAMED_STEPS", most)
+        monkeypatch.setattr(engines, "_STREAMED_STEPS", most)
         host = sample(target, **settings)
         np.testing.assert_allclose(host.position, memory.position, rtol=2e-5, atol=1e-6)
         np.testing.assert_allclose(host.last, memory.last, rtol=2e-5, atol=1e-6)

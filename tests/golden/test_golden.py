@@ -12,14 +12,20 @@ from sundman import native
 
 STORED = np.load(FILE)
 # One sampler of each kind on each path runs always, the others with the slow tests.
-FEW = ("sgld", "sa_sgld", "samadams")
+QUICK = {
+    ("star", "sgld"),
+    ("star", "sa_sgld"),
+    ("star", "samadams"),
+    ("network", "sa_sgld"),
+    ("network", "samadams", "native"),
+}
 # Rounding grows along a path: after 500 steps the largest difference measured was 8e-5.
 TOLERANCE = 3e-4
 CASES = list(cases())
 
 
 def marked(case):
-    quick = case[1] in FEW and case[0] in ("star", "network")
+    quick = case in QUICK or case[:2] in QUICK
     return pytest.param(*case, marks=() if quick else pytest.mark.slow, id="-".join(case))
 
 

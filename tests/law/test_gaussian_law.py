@@ -56,6 +56,18 @@ every_scheme = pytest.mark.parametrize(
 )
 
 
+# The quick tests try each scheme on one Gaussian, and most fixed steps with noisy gradients: the
+# other cases are the same programs at other numbers, or products of what is tried.
+IN_TWENTY = {"sgld", "samadams"}
+NOISY = {"sgld", "lm", "sghmc", "baoab", "samadams", "sgnht", "obabo"}
+KNOWN = {"sghmc", "samadams"}
+assert VARIANCE.keys() >= IN_TWENTY | NOISY | KNOWN
+
+
+def quick_if(quick: bool, *values: object):
+    return pytest.param(*values, marks=() if quick else pytest.mark.slow)
+
+
 class Case(NamedTuple):
     """A Gaussian target with its eigendecomposition."""
 
@@ -145,8 +157,12 @@ def check_gaussian(
     check_law(draws, expected_law(case, variances, allowances))
 
 
-@pytest.mark.parametrize(("kind", "T"), [("line", 1.0), ("plane", 0.3), ("twenty", 1.0)])
-@every_scheme
+@pytest.mark.parametrize(
+    ("name", "kind", "T"),
+    [quick_if(name not in PRODUCTS, name, "plane", 0.3) for name in VARIANCE]
+    + [quick_if(name in IN_TWENTY, name, "twenty", 1.0) for name in VARIANCE]
+    + [quick_if(False, name, "line", 1.0) for name in VARIANCE],
+)
 def test_exact_gradient(name: str, kind: str, T: float) -> None:
     check_gaussian(name, case(kind, T), T)
 
@@ -159,13 +175,15 @@ def test_exact_gradient_long(name: str, kind: str, T: float) -> None:
     check_gaussian(name, case(kind, T), T, longer=8, seed=12)
 
 
-@every_scheme
+@pytest.mark.parametrize("name", [quick_if(name in NOISY, name) for name in VARIANCE])
 def test_gradient_noise_heats_by_the_known_amount(name: str) -> None:
     """At sigma = 3: +25% to +63% for SGLD, +36% for BAOAB, and nothing for the thermostats."""
     check_gaussian(name, case("plane", 1.0), 1.0, sigma=SIGMA)
 
 
-@pytest.mark.parametrize("name", ["sghmc", "sa_sghmc", "baoab", "samadams"])
+@pytest.mark.parametrize(
+    "name", [quick_if(name in KNOWN, name) for name in ("sghmc", "sa_sghmc", "baoab", "samadams")]
+)
 def test_known_gradient_noise_is_corrected(name: str) -> None:
     def build(h: float, T: float, g_ref: float) -> sundman.Sampler:
         plain = SAMPLERS[name].build(h, T, g_ref)

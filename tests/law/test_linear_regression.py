@@ -29,6 +29,7 @@ CHAINS, THIN, SIGMAS = 96, 25, 5.0
 SLOW, FAST = 0.004, 0.008  # dt times the mean eigenvalue of A
 TEMPERATURES = (1.0, 0.5)
 SAMPLERS = ("sgld", "sa_sgld")
+QUICK = (("sgld", 1.0), ("sa_sgld", 0.5))  # the others are the same programs at another number
 
 Floats = np.ndarray
 
@@ -182,8 +183,17 @@ def check(draws, z, root, covariance: Floats, weight: Floats | None = None) -> N
     assert abs(trace.value - np.trace(wanted) / D) < SIGMAS * trace.error, f"trace {trace}"
 
 
-@pytest.mark.parametrize("T", TEMPERATURES)
-@pytest.mark.parametrize("name", SAMPLERS)
+each_at_one_temperature = pytest.mark.parametrize(
+    ("name", "T"),
+    [
+        pytest.param(name, T, marks=() if (name, T) in QUICK else pytest.mark.slow)
+        for name in SAMPLERS
+        for T in TEMPERATURES
+    ],
+)
+
+
+@each_at_one_temperature
 def test_shuffled_minibatches(name: str, T: float) -> None:
     draws, z, root = run(name, T, SLOW, replace=False)
     law = shuffled(mean_step(draws), T)
@@ -192,8 +202,7 @@ def test_shuffled_minibatches(name: str, T: float) -> None:
     check(draws, z, root, law)
 
 
-@pytest.mark.parametrize("T", TEMPERATURES)
-@pytest.mark.parametrize("name", SAMPLERS)
+@each_at_one_temperature
 def test_bias_with_replacement_is_known_and_halves(name: str, T: float) -> None:
     biases = []
     for relative in (FAST, FAST / 2):

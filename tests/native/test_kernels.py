@@ -27,10 +27,20 @@ def path():
     sundman.config(noise=before)
 
 
+SHAPES = [(), (1,), (31,), (32,), (33,), (100_003,), (70, 1000), (3, 5, 7)]
+# Every shape at one place, every place with one shape; the slow tests take all of them.
+PLACES = [(17, 5), (0, 0), (2**32 - 1, 2**31)]
+
+
 @pytest.mark.parametrize(
-    "shape", [(), (1,), (31,), (32,), (33,), (100_003,), (70, 1000), (3, 5, 7)]
+    ("shape", "step", "offset"),
+    [
+        pytest.param(shape, *place, marks=() if quick else pytest.mark.slow)
+        for shape in SHAPES
+        for place in PLACES
+        for quick in [place == PLACES[0] or shape == (3, 5, 7)]
+    ],
 )
-@pytest.mark.parametrize("step, offset", [(0, 0), (17, 5), (2**32 - 1, 2**31)])
 def test_the_same_normals(shape, step, offset):
     stream = Stream(KEY, jnp.uint32(step))
     wanted = gaussian_leaf(stream, jnp.zeros(shape), offset)
@@ -131,8 +141,17 @@ def run(key, dtype=jnp.float32, **changes):
     return sundman.sample(target, sampler, init=init, key=key, steps=20, **changes)
 
 
-@pytest.mark.parametrize("dtype", [jnp.float32, jnp.bfloat16, jnp.float16])
-@pytest.mark.parametrize("chains", [1, 3])
+@pytest.mark.parametrize(
+    ("dtype", "chains"),
+    [
+        (jnp.float32, 1),
+        (jnp.float32, 3),
+        (jnp.bfloat16, 3),
+        pytest.param(jnp.bfloat16, 1, marks=pytest.mark.slow),
+        pytest.param(jnp.float16, 1, marks=pytest.mark.slow),
+        pytest.param(jnp.float16, 3, marks=pytest.mark.slow),
+    ],
+)
 def test_runs_agree_and_other_types_fall_back(dtype, chains, path, key):
     path("xla")
     wanted = run(key, dtype, chains=chains)

@@ -34,21 +34,40 @@ def _case(name: str):
     return posterior, posterior.position(init), minibatch(posterior, 50)
 
 
+def assert_same_gradient(found, wanted):
+    for ours, theirs in zip(jax.tree.leaves(found), jax.tree.leaves(wanted), strict=True):
+        np.testing.assert_allclose(ours, theirs, rtol=2e-4, atol=2e-4 * np.abs(theirs).max())
+
+
 @pytest.mark.parametrize("name", PRIORS)
 def test_parts_make_the_gradient_its_norm_and_its_product(name):
     _, position, gradient = _case(name)
-    value, wanted = gradient(STREAM, position)
-    with native.using(True):
-        (part, found_value, found), _ = gradient.evaluate(STREAM, position)
-        leaves = jax.tree.leaves(found)
-        norm = sum(squared_norm(leaf, jnp.float32) for leaf in leaves)
-        virial = sum(map(inner_product, leaves, jax.tree.leaves(position)))
+    splits, plain_splits = [], []
+
+    def only_splits(grads):
+        return [leaf for leaf in jax.tree.leaves(grads) if isinstance(leaf, SplitGradient)]
+
+    @jax.jit
+    def by_kernels(position):
+        with native.using(True):
+            (part, value, grads), _ = gradient.evaluate(STREAM, position)
+            _, plain = gradient(STREAM, position)
+            splits.extend(only_splits(grads))
+            plain_splits.extend(only_splits(plain))
+            leaves = jax.tree.leaves(grads)
+            norm = sum(squared_norm(leaf, jnp.float32) for leaf in leaves)
+            virial = sum(map(inner_product, leaves, jax.tree.leaves(position)))
+        return part, value, dense(grads), norm, virial, plain
+
+    value, wanted = jax.jit(lambda position: gradient(STREAM, position))(position)
+    part, found_value, grads, norm, virial, plain = by_kernels(position)
     np.testing.assert_allclose(found_value, value, rtol=1e-5)
     assert float(part) < float(found_value) or name != "gaussian"
-    splits = [leaf for leaf in leaves if isinstance(leaf, SplitGradient)]
     assert len(splits) == (1 if name in ("gaussian", "horseshoe", "mixed") else 0)
-    for ours, theirs in zip(jax.tree.leaves(dense(found)), jax.tree.leaves(wanted), strict=True):
-        np.testing.assert_allclose(ours, theirs, rtol=2e-4, atol=2e-4 * np.abs(theirs).max())
+    assert_same_gradient(grads, wanted)
+    # A plain call gives plain arrays.
+    assert not plain_splits
+    assert_same_gradient(plain, wanted)
     flat, place = (
         np.concatenate([np.ravel(leaf) for leaf in jax.tree.leaves(tree)]).astype(np.float64)
         for tree in (wanted, position)
@@ -110,17 +129,6 @@ def test_a_posterior_of_ones_own_is_asked_for_its_potential():
     np.testing.assert_allclose(value, doubled.potential(position, batch), rtol=1e-5)
 
 
-@pytest.mark.parametrize("name", PRIORS)
-def test_plain_calls_give_plain_arrays(name):
-    _, position, gradient = _case(name)
-    _, wanted = gradient(STREAM, position)
-    with native.using(True):
-        _, grads = gradient(STREAM, position)
-    for ours, theirs in zip(jax.tree.leaves(grads), jax.tree.leaves(wanted), strict=True):
-        assert not isinstance(ours, SplitGradient)
-        np.testing.assert_allclose(ours, theirs, rtol=2e-4, atol=2e-4 * np.abs(theirs).max())
-
-
 class Shifted(priors.gaussian):
     """A density of its own, which sums of squares do not tell."""
 
@@ -139,11 +147,14 @@ class Flat(sundman.Posterior):
 def test_priors_of_ones_own_are_asked_for_their_density(kind, prior):
     model = kind(models.mlp_apply, data=(X, Y), likelihood=likelihoods.gaussian(0.5), prior=prior)
     position = model.position(models.mlp_init(jax.random.key(2), [80, 60, 1]))
-    value, wanted = jax.value_and_grad(model.potential)(position)
-    with native.using(True):
-        evaluation = model.value_and_grad(position)
-    np.testing.assert_allclose(evaluation.value, value, rtol=1e-5)
-    for ours, theirs in zip(
-        jax.tree.leaves(evaluation.grads), jax.tree.leaves(wanted), strict=True
-    ):
-        np.testing.assert_allclose(ours, theirs, rtol=2e-4, atol=2e-4 * np.abs(theirs).max())
+    value, wanted = jax.jit(jax.value_and_grad(model.potential))(position)
+
+    @jax.jit
+    def by_kernels(position):
+        with native.using(True):
+            evaluation = model.value_and_grad(position)
+        return evaluation.value, evaluation.grads
+
+    found_value, grads = by_kernels(position)
+    np.testing.assert_allclose(found_value, value, rtol=1e-5)
+    assert_same_gradient(grads, wanted)

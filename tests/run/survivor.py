@@ -22,7 +22,7 @@ def toy() -> dict:
         "init": None,
         "chains": 3,
         "draws": 240,
-        "thin": 500,
+        "thin": 250,
         "online": lambda x: jnp.sum(x**2),
     }
 
@@ -39,7 +39,7 @@ def bnn() -> dict:
         "init": params,
         "chains": 1,
         "draws": 40,
-        "thin": 200,
+        "thin": 100,
         "batch_size": 64,
     }
 

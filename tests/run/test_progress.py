@@ -9,8 +9,15 @@ from rich.console import Console
 
 from sundman.watch import progress as module
 from sundman.watch.events import BlockReport, Summary
-from sundman.watch.progress import Progress, progress_watcher
-from sundman.watch.progress import Pace, count, duration, figure, fraction
+from sundman.watch.progress import (
+    Pace,
+    Progress,
+    count,
+    duration,
+    figure,
+    fraction,
+    progress_watcher,
+)
 
 STATS = {
     "dt": Summary(3.4e-4, 1e-4, 1e-3),
