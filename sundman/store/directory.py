@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import glob
+import io
 import os
 import pickle
 import shutil
@@ -24,6 +25,7 @@ with needs_extra("store", "a stored run"):
     import cloudpickle
 
 FORMAT = 2
+_MOVED = {"sundman.runner.online": "sundman.draws.online"}
 _FIELDS = (
     "arrays",
     "chains",
@@ -92,9 +94,17 @@ class Run:
         return _unpickle(self.path / "call.pkl")
 
 
+class _Unpickler(pickle.Unpickler):
+    """Finds classes that have moved since the format before."""
+
+    def find_class(self, module: str, name: str) -> object:
+        """The class of this name, where it is now."""
+        return super().find_class(_MOVED.get(module, module), name)
+
+
 def _unpickle(path: Path) -> PyTree:
     try:
-        return pickle.loads(path.read_bytes())
+        return _Unpickler(io.BytesIO(path.read_bytes())).load()
     except FileNotFoundError:
         raise StoreError(f"{path} is missing: the store was damaged") from None
     except Exception as error:
