@@ -59,15 +59,15 @@ def gather(leaf: DrawsArray, rows: np.ndarray) -> np.ndarray:
     chain, draw = np.divmod(np.asarray(rows), leaf.shape[1])
     if isinstance(leaf, np.ndarray):
         return leaf[chain, draw]
-    found = np.empty((len(chain), *leaf.shape[2:]), leaf.dtype)
+    gathered = np.empty((len(chain), *leaf.shape[2:]), leaf.dtype)
     wanted, place = np.unique(draw, return_inverse=True)
     for part in draw_slices(len(wanted), draws_per_block(leaf)):
         first, last = wanted[part.start], wanted[part.stop - 1]
         together = last - first == part.stop - part.start - 1
         piece = np.asarray(leaf[:, slice(first, last + 1) if together else wanted[part]])
         here = np.flatnonzero((place >= part.start) & (place < part.stop))
-        found[here] = piece[chain[here], place[here] - part.start]
-    return found
+        gathered[here] = piece[chain[here], place[here] - part.start]
+    return gathered
 
 
 def window(leaf: DrawsArray, rows: range) -> DrawsArray:

@@ -5,8 +5,8 @@ Most of their time goes into compiling, and two things make that cheaper.
 - Compiled programs are shared by the processes and the tests of a session, and by later sessions:
   they are kept in ``.pytest_cache``. JAX finds a program there by the program itself, the version
   of the compiler and its flags, so one that has changed is compiled anew.
-- The quick tests compile with little optimisation: they run short programs once. The slow tests,
-  and `make test-all`, which runs all of them, compile as users do.
+- The quick tests compile with little optimisation, those of the laws with some: their programs run
+  longer. The slow tests, and `make test-all`, which runs all of them, compile as users do.
 """
 
 import os
@@ -18,13 +18,17 @@ import hypothesis
 import jax
 import pytest
 
-ONE_THREAD = "--xla_cpu_multi_thread_eigen=false"
-# A third to a half of the time to compile, and no longer to run at the sizes of these tests.
-UNOPTIMISED = "--xla_backend_optimization_level=0 --xla_cpu_parallel_codegen_split_count=1"
+FLAGS = "--xla_cpu_multi_thread_eigen=false"
+# Half of the time to compile, and about the same to run, at the sizes of these tests.
+CHEAPER = " --xla_cpu_parallel_codegen_split_count=1"
 if jax.__version_info__ < (0, 11):  # newer compilers stop at this flag
-    UNOPTIMISED += " --xla_cpu_use_fusion_emitters=false"
+    CHEAPER += " --xla_cpu_use_fusion_emitters=false"
 SHARED = "SUNDMAN_TEST_COMPILED"
 MOST_BYTES = 2 * 1024**3
+
+
+def _is_quick(config: pytest.Config) -> bool:
+    return config.option.markexpr == "not slow"
 
 
 def _kept_programs(config: pytest.Config) -> Path:
@@ -42,8 +46,10 @@ def _kept_programs(config: pytest.Config) -> Path:
 
 def pytest_configure(config: pytest.Config) -> None:
     """Choose the compiler's settings, before anything is compiled."""
-    quick = config.option.markexpr == "not slow"
-    os.environ.setdefault("XLA_FLAGS", f"{ONE_THREAD} {UNOPTIMISED}" if quick else ONE_THREAD)
+    quick = _is_quick(config)
+    os.environ.setdefault("XLA_FLAGS", FLAGS + CHEAPER if quick else FLAGS)
+    jax.config.update("jax_disable_most_optimizations", quick)
+    os.environ["JAX_DISABLE_MOST_OPTIMIZATIONS"] = str(quick).lower()  # for other processes
     if SHARED not in os.environ:  # the first process; the others inherit it
         os.environ[SHARED] = str(_kept_programs(config))
     jax.config.update("jax_compilation_cache_dir", os.environ[SHARED])
@@ -64,3 +70,11 @@ def key():
 def x64():
     with jax.enable_x64(True):
         yield
+
+
+@pytest.fixture(scope="module")
+def optimised(request):
+    """Compile with the usual optimisations: for programs that run for long."""
+    jax.config.update("jax_disable_most_optimizations", False)
+    yield
+    jax.config.update("jax_disable_most_optimizations", _is_quick(request.config))

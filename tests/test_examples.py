@@ -20,8 +20,9 @@ def load(name):
     return module
 
 
-def test_digits_ensemble_beats_the_map_network():
-    found = load("digits").main(steps=12_000)
+@pytest.mark.parametrize("steps", [4_000, pytest.param(12_000, marks=pytest.mark.slow)])
+def test_digits_ensemble_beats_the_map_network(steps):
+    found = load("digits").main(steps=steps)
     ensemble, single = found["SA-SGLD ensemble"], found["MAP network"]
     assert ensemble["accuracy"] >= 0.97
     assert ensemble["NLL"] < single["NLL"]

@@ -34,11 +34,11 @@ _active: ContextVar[bool] = ContextVar("sundman_native", default=False)
 @cache
 def available() -> bool:
     """Whether the kernels were built and load; registers them with JAX."""
-    found = [file for place in __path__ for file in Path(place).glob("libkernels.*")]
-    if not found:
+    libraries = [file for place in __path__ for file in Path(place).glob("libkernels.*")]
+    if not libraries:
         return False
     try:
-        library = ctypes.CDLL(str(found[0]))
+        library = ctypes.CDLL(str(libraries[0]))
     except OSError:
         return False
     for target, symbol in _TARGETS.items():

@@ -79,8 +79,8 @@ def _count(jaxpr: Jaxpr) -> float:
 
 def bytes_per_draw(chain: Chain, plan: Plan) -> int:
     """What a draw of all chains takes in memory."""
-    kept = jax.eval_shape(jax.vmap(plan.collect), chain.position)
-    size = sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(kept))
+    values = jax.eval_shape(jax.vmap(plan.collect), chain.position)
+    size = sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(values))
     return size + 4 * (2 + len(plan.stats)) * len(chain.state.key)
 
 

@@ -60,14 +60,14 @@ class Arrays:
     def __getitem__(self, name: str) -> zarr.Array:
         """One array."""
         try:
-            found = self._group[name]
+            array = self._group[name]
         except KeyError:
-            found = None
+            array = None
         except Exception as error:
             raise StoreError(f"{name!r} in {self.path} is damaged: {error}") from error
-        if not isinstance(found, zarr.Array):
+        if not isinstance(array, zarr.Array):
             raise StoreError(f"the array {name!r} is missing from {self.path}")
-        return found
+        return array
 
     def write(self, begin: int, columns: Mapping[str, np.ndarray]) -> None:
         """Put columns, axes (chain, draw, ...), from draw ``begin`` on."""

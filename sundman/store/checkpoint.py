@@ -103,8 +103,8 @@ def load(directory: Path, number: int) -> Tree:
     ):
         warnings.simplefilter("ignore")  # no target tree is given: plain arrays are wanted
         tree = _with_empty(reader.restore(directory / f"{number:09d}"))
-    told = int(tree.pop("checksum")["crc32"])
-    if told != _checksum(tree):
+    stored_sum = int(tree.pop("checksum")["crc32"])
+    if stored_sum != _checksum(tree):
         raise ValueError("the checksum does not fit the contents")
     return tree
 

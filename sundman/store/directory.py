@@ -41,12 +41,12 @@ _FIELDS = (
 
 def differences(stored: Settings, given: Settings) -> list[str]:
     """What differs between two flat mappings, in words."""
-    found = []
+    differing = []
     for name in sorted({*stored, *given}):
         a, b = stored.get(name, "nothing"), given.get(name, "nothing")
         if a != b:
-            found.append(f"{name}: the stored run has {a}, this one {b}")
-    return found
+            differing.append(f"{name}: the stored run has {a}, this one {b}")
+    return differing
 
 
 @dataclass

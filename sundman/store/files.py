@@ -20,15 +20,15 @@ class StoreError(RuntimeError):
 def read_json(path: Path, needed: Sequence[str] = ()) -> Json:
     """JSON with the fields ``needed``, or a :class:`StoreError` that names the file."""
     try:
-        found = json.loads(path.read_text())
+        content = json.loads(path.read_text())
     except FileNotFoundError:
         raise StoreError(f"there is no {path.name} in {path.parent}: it is not a run") from None
     except (OSError, ValueError) as error:
         raise StoreError(f"{path} cannot be read: {error}") from error
-    missing = [name for name in needed if not isinstance(found, dict) or name not in found]
+    missing = [name for name in needed if not isinstance(content, dict) or name not in content]
     if missing:
         raise StoreError(f"{path} is damaged: it does not say {', '.join(missing)}")
-    return found
+    return content
 
 
 class Lock:

@@ -91,8 +91,8 @@ def _spread(shape: tuple[int, int]) -> tuple[slice, slice]:
     """Slices that take at most ``_SUBSAMPLE`` entries, evenly spread, the latest draws included."""
     chains, draws = shape
     chain_stride = max(1, math.ceil(chains / _SUBSAMPLE))
-    kept = max(1, math.ceil(chains / chain_stride))
-    draw_stride = max(1, math.ceil(draws / (_SUBSAMPLE // kept)))
+    chains_seen = max(1, math.ceil(chains / chain_stride))
+    draw_stride = max(1, math.ceil(draws / (_SUBSAMPLE // chains_seen)))
     return slice(None, None, chain_stride), slice(None, None, -draw_stride)
 
 
@@ -110,7 +110,7 @@ def summarise(stats: Mapping[str, np.ndarray], alive: np.ndarray) -> dict[str, S
     draw) and is False where a chain is lost. Values that are not finite are left out; a statistic
     with none left is NaN. "virial" is reported as "temperature", since its mean is one.
     """
-    found: dict[str, Summary] = {}
+    summaries: dict[str, Summary] = {}
     for recorded, name in _NAMES.items():
         if recorded not in stats:
             continue
@@ -123,5 +123,5 @@ def summarise(stats: Mapping[str, np.ndarray], alive: np.ndarray) -> dict[str, S
         chains, draws = _spread((values.shape[0], values.shape[1]))
         few = np.asarray(values[chains, draws], np.float64)
         mask = alive[chains, draws] if alive.ndim == 2 else alive[chains, None]
-        found[name] = _summary(few[np.isfinite(few) & mask])
-    return found
+        summaries[name] = _summary(few[np.isfinite(few) & mask])
+    return summaries

@@ -43,10 +43,10 @@ def _plain(value: Json) -> Json:
 def _parsed(text: bytes) -> Settings | None:
     """The object on a line, or None if the line is torn."""
     try:
-        found = json.loads(text)
+        line = json.loads(text)
     except ValueError:
         return None
-    return found if isinstance(found, dict) else None
+    return line if isinstance(line, dict) else None
 
 
 def read_log(path: str | os.PathLike[str]) -> list[Settings]:
@@ -54,9 +54,9 @@ def read_log(path: str | os.PathLike[str]) -> list[Settings]:
     lines = Path(path).read_bytes().split(b"\n")
     objects = []
     for number, text in enumerate(lines, start=1):
-        found = _parsed(text)
-        if found is not None:
-            objects.append(found)
+        line = _parsed(text)
+        if line is not None:
+            objects.append(line)
         elif number < len(lines):
             raise ValueError(f"path={os.fspath(path)!r}: line {number} is not a JSON object")
     return objects
@@ -83,8 +83,8 @@ def truncate_log(
     *lines, last = before.split(b"\n")
     if _parsed(last) is not None:
         lines.append(last)
-    kept = [text for text in lines if not _beyond(_parsed(text), draws, steps)]
-    after = b"".join(text + b"\n" for text in kept)
+    remaining = [text for text in lines if not _beyond(_parsed(text), draws, steps)]
+    after = b"".join(text + b"\n" for text in remaining)
     if after == before:
         return
     write_bytes(file, after)
@@ -167,8 +167,8 @@ class TensorBoard:
         assert self._writer is not None, "start comes first"
         self._steps = report.steps
         scalars = {"run/diverged": report.diverged, "run/draws": report.draws}
-        for name, found in report.stats.items():
-            scalars |= {f"{name}/{part}": value for part, value in found._asdict().items()}
+        for name, summary in report.stats.items():
+            scalars |= {f"{name}/{part}": value for part, value in summary._asdict().items()}
         for tag, value in scalars.items():
             if math.isfinite(value):
                 self._writer.add_scalar(tag, value, report.steps)

@@ -132,9 +132,9 @@ def line(report: BlockReport, pace: Pace, stage: str) -> str:
     return "sundman: " + "; ".join([*parts, _lost(report)])
 
 
-def _row(name: str, found: Summary, temperature: float | None) -> str:
-    spread = f"{figure(found.low)} to {figure(found.high)}"
-    text = f"  {_LABELS[name]:<19}  {figure(found.mean):<9}  {spread:<22}"
+def _row(name: str, summary: Summary, temperature: float | None) -> str:
+    spread = f"{figure(summary.low)} to {figure(summary.high)}"
+    text = f"  {_LABELS[name]:<19}  {figure(summary.mean):<9}  {spread:<22}"
     if temperature is not None and "temperature" in name:
         text += f"  sampler's T = {figure(temperature)}"
     return text.rstrip()

@@ -63,7 +63,8 @@ def run(sampler: sundman.Sampler) -> sundman.Draws:
     return sundman.Draws(w[:, kept], draws.weight[:, kept], {}, draws.diverged, None)
 
 
-@pytest.mark.parametrize("name", ["sa_sgld", pytest.param("sgld", marks=pytest.mark.slow)])
+@pytest.mark.slow  # the exact law with minibatches is in test_linear_regression.py
+@pytest.mark.parametrize("name", SAMPLERS)
 def test_means_and_sds_are_those_of_nuts(name: str) -> None:
     draws = run(SAMPLERS[name])
     sd = np.array(REFERENCE["sd"])

@@ -105,6 +105,7 @@ def mean_dt(kind: str, sigma: float) -> float:
     return mean_step(draws)
 
 
+@pytest.mark.slow
 def test_noise_does_not_shorten_the_corrected_step() -> None:
     """sigma = 3: |G|² is ten times |grad U|², mean steps .0100 (exact), .0040 (plain), .0100."""
     exact, plain = mean_dt("plain", 0.0), mean_dt("plain", 3.0)

@@ -106,7 +106,7 @@ def temperature(kind: str, name: str, sigma: float) -> tuple[float, float]:
 
 
 @pytest.mark.parametrize("name", ["gaussian", pytest.param("star", marks=pytest.mark.slow)])
-@pytest.mark.parametrize("kind", ["sgld", "sghmc"])
+@pytest.mark.parametrize("kind", ["sgld", pytest.param("sghmc", marks=pytest.mark.slow)])
 def test_schemes_that_know_nothing_of_the_noise_are_heated(kind: str, name: str) -> None:
     which = case(name)
     before = 1.0
@@ -124,7 +124,7 @@ def test_schemes_that_know_nothing_of_the_noise_are_heated(kind: str, name: str)
 
 
 @pytest.mark.parametrize("name", ["gaussian", pytest.param("star", marks=pytest.mark.slow)])
-@pytest.mark.parametrize("kind", ["sgnht", "sa_sgnht"])
+@pytest.mark.parametrize("kind", ["sgnht", pytest.param("sa_sgnht", marks=pytest.mark.slow)])
 def test_thermostats_keep_the_temperature(kind: str, name: str) -> None:
     which = case(name)
     for sigma in which.sigmas:

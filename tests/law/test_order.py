@@ -102,6 +102,7 @@ def exact_leimkuhler_matthews(h: float) -> float:
     )
 
 
+@pytest.mark.slow
 def test_fixed_leimkuhler_matthews_is_second_order() -> None:
     """E[cos 2x] is off by .0255, .0055, .00128 at h = .4, .2, .1; Euler-Maruyama by O(h)."""
     target = rippled()

@@ -47,7 +47,10 @@ def predicted(T: float, power: float) -> float:
     )
 
 
-@pytest.mark.parametrize("T", [1.0, 0.3])
+temperatures = pytest.mark.parametrize("T", [0.3, pytest.param(1.0, marks=pytest.mark.slow)])
+
+
+@temperatures
 @pytest.mark.parametrize(("correct", "power"), [(False, 1.0), (True, 0.0)])
 def test_memoryless_psgld_tends_to_the_predicted_law(T, correct, power, x64):
     """At T = 1 without Gamma .7980, .7914 at h = .04, .02 and .78470 in the limit; .78473."""
@@ -60,7 +63,7 @@ def test_memoryless_psgld_tends_to_the_predicted_law(T, correct, power, x64):
         assert found > 1.3 * target.truth["x2"]
 
 
-@pytest.mark.parametrize("T", [1.0, 0.3])
+@temperatures
 def test_memoryless_psgld_with_gamma_is_right_on_a_gaussian(T, x64):
     target = gaussian(1, temperature=T)
     found = limit(scheme(target, True), target.potential, square, 0.04, reach=9.0 * T**0.5)

@@ -132,7 +132,14 @@ def check_reference(reference: Reference, steps: int, seed: int) -> None:
         check_law(weighted, expected)
 
 
-@pytest.mark.parametrize("name", REFERENCES)
+# Every sampler of the table; other steps of the same samplers run with the slow tests.
+QUICK = {"sgld-4e-4", "scale-free-a.1", "sa-lm-6.4e-4", "S2", "S5"}
+assert REFERENCES.keys() >= QUICK
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(n, marks=() if n in QUICK else pytest.mark.slow) for n in REFERENCES]
+)
 def test_star(name: str) -> None:
     check_reference(REFERENCES[name], steps=150_000, seed=31)
 
@@ -182,7 +189,14 @@ def check_muller_brown(name: str, T: float, chains: int, steps: int) -> None:
     check_law(draws, expected)
 
 
-@pytest.mark.parametrize(("name", "T"), [("sgld", 1.0), ("sa_sgld", 2.0), ("baoab", 2.0)])
+@pytest.mark.parametrize(
+    ("name", "T"),
+    [
+        ("sa_sgld", 2.0),
+        pytest.param("sgld", 1.0, marks=pytest.mark.slow),
+        pytest.param("baoab", 2.0, marks=pytest.mark.slow),
+    ],
+)
 def test_muller_brown(name: str, T: float) -> None:
     check_muller_brown(name, T, chains=512, steps=20_000)
 

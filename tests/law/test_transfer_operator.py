@@ -117,7 +117,7 @@ def check_sampler(lag: str, sigma: float, weighting: str, expected: float, mean_
 
 
 @pytest.mark.parametrize("weighting", ["leaving", "arriving", "equal"])
-@pytest.mark.parametrize("sigma", [0.0, SIGMA])
+@pytest.mark.parametrize("sigma", [pytest.param(0.0, marks=pytest.mark.slow), SIGMA])
 def test_sampler_has_the_law_of_the_operator(sigma: float, weighting: str) -> None:
     law = same_step_law(sigma)
     check_sampler("none", sigma, weighting, getattr(law, weighting), law.mean_dt)

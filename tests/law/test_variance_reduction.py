@@ -105,14 +105,8 @@ def test_control_variates_cut_the_variance_near_the_mode() -> None:
     assert plain > 10 * reduced
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        "control_variate",
-        pytest.param("svrg", marks=pytest.mark.slow),
-        pytest.param("saga", marks=pytest.mark.slow),
-    ],
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["control_variate", "svrg", "saga"])
 def test_without_the_noise_sgld_is_as_with_the_whole_gradient(name: str) -> None:
     """+22(2)% with plain minibatches, +2(2)% with each of these, 0(2)% with the whole gradient."""
     plain, whole, found = excess("minibatch"), excess("whole"), excess(name)

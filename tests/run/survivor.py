@@ -32,7 +32,7 @@ def bnn() -> dict:
     x = rng.normal(size=(200, 8)).astype(np.float32)
     y = (x[:, 0] * x[:, 1] > 0).astype(np.int32)
     apply, params = sundman.models.mlp_apply, sundman.models.mlp_init(jax.random.key(1), (8, 20, 2))
-    posterior = sundman.Posterior(apply, data=(x, y), prior=sundman.priors.horseshoe())
+    posterior = sundman.Posterior(apply, data=(x, y), prior=sundman.priors.gaussian())
     return {
         "target": posterior,
         "sampler": sundman.sa_sgld(1e-4, alpha=100.0, m=0.1, M=10.0, r=0.5),

@@ -14,16 +14,12 @@ import pytest
 
 import sundman
 from sundman.store.files import StoreError, read_json
+from tests.compiled import SHARED_PROGRAMS
 
 SURVIVOR = Path(__file__).with_name("survivor.py")
 KINDS = ("toy", "bnn")
 SIGNALS = (signal.SIGKILL, signal.SIGTERM)
 LONGEST = 300
-COMPILED = {  # the programs all tests share: see conftest.py
-    "JAX_COMPILATION_CACHE_DIR": os.environ["SUNDMAN_TEST_COMPILED"],
-    "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0",
-    "JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES": "-1",
-}
 
 
 def start(kind: str, path: Path) -> subprocess.Popen:
@@ -32,7 +28,7 @@ def start(kind: str, path: Path) -> subprocess.Popen:
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
-        env={**os.environ, **COMPILED},
+        env={**os.environ, **SHARED_PROGRAMS},
     )
 
 

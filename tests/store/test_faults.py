@@ -15,6 +15,7 @@ import sundman
 from sundman.store import checkpoint
 from sundman.store.files import StoreError
 from sundman.watch import watchers as watching
+from tests.compiled import SHARED_PROGRAMS
 from tests.store.runs import ORBAX_FAILS, Do, assert_same, run, whole
 
 FULL = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
@@ -134,7 +135,7 @@ def test_the_system_refuses_to_write(tmp_path):
         [sys.executable, "-W", "ignore", "-c", LIMITED, str(tmp_path / "run")],
         capture_output=True,
         text=True,
-        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])},
+        env={**os.environ, **SHARED_PROGRAMS, "PYTHONPATH": str(Path(__file__).parents[2])},
     )
     assert done.returncode == 0, done.stdout + done.stderr
     assert_same(sundman.resume(tmp_path / "run"), whole())

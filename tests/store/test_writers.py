@@ -14,6 +14,7 @@ import pytest
 import sundman
 from sundman.store import directory as runs
 from sundman.store.files import Lock, StoreError
+from tests.compiled import SHARED_PROGRAMS
 from tests.store.runs import Crash, Do, assert_same, crash, run
 
 ROOT = Path(__file__).parents[2]
@@ -72,7 +73,7 @@ def start(program, *arguments):
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        env={**os.environ, **SHARED_PROGRAMS, "PYTHONPATH": str(ROOT)},
     )
 
 
