@@ -24,6 +24,8 @@ from jax import lax
 
 from sundman.noise import Noise, Stream, gaussian, named, three_point, two_point, words
 
+# Bit for bit means as users compile.
+pytestmark = pytest.mark.usefixtures("optimised")
 NOISES = pytest.mark.parametrize("noise", [gaussian, two_point, three_point])
 ROUNDING = 2e-6
 SHAPES = st.lists(st.lists(st.integers(0, 4), max_size=3).map(tuple), max_size=4)
