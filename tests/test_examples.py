@@ -20,7 +20,8 @@ def load(name):
     return module
 
 
-@pytest.mark.parametrize("steps", [4_000, pytest.param(12_000, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("steps", [4_000, 12_000])
 def test_digits_ensemble_beats_the_map_network(steps):
     found = load("digits").main(steps=steps)
     ensemble, single = found["SA-SGLD ensemble"], found["MAP network"]

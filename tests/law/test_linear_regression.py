@@ -31,6 +31,18 @@ TEMPERATURES = (1.0, 0.5)
 SAMPLERS = ("sgld", "sa_sgld")
 QUICK = (("sgld", 1.0), ("sa_sgld", 0.5))  # the others are the same programs at another number
 
+
+def at_temperatures(quick: tuple):
+    return pytest.mark.parametrize(
+        ("name", "T"),
+        [
+            pytest.param(name, T, marks=() if (name, T) in quick else pytest.mark.slow)
+            for name in SAMPLERS
+            for T in TEMPERATURES
+        ],
+    )
+
+
 Floats = np.ndarray
 
 
@@ -183,17 +195,7 @@ def check(draws, z, root, covariance: Floats, weight: Floats | None = None) -> N
     assert abs(trace.value - np.trace(wanted) / D) < SIGMAS * trace.error, f"trace {trace}"
 
 
-each_at_one_temperature = pytest.mark.parametrize(
-    ("name", "T"),
-    [
-        pytest.param(name, T, marks=() if (name, T) in QUICK else pytest.mark.slow)
-        for name in SAMPLERS
-        for T in TEMPERATURES
-    ],
-)
-
-
-@each_at_one_temperature
+@at_temperatures(QUICK)
 def test_shuffled_minibatches(name: str, T: float) -> None:
     draws, z, root = run(name, T, SLOW, replace=False)
     law = shuffled(mean_step(draws), T)
@@ -202,7 +204,7 @@ def test_shuffled_minibatches(name: str, T: float) -> None:
     check(draws, z, root, law)
 
 
-@each_at_one_temperature
+@at_temperatures(QUICK[1:])
 def test_bias_with_replacement_is_known_and_halves(name: str, T: float) -> None:
     biases = []
     for relative in (FAST, FAST / 2):

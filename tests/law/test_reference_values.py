@@ -192,9 +192,9 @@ def check_muller_brown(name: str, T: float, chains: int, steps: int) -> None:
 @pytest.mark.parametrize(
     ("name", "T"),
     [
-        ("sa_sgld", 2.0),
         pytest.param("sgld", 1.0, marks=pytest.mark.slow),
-        pytest.param("baoab", 2.0, marks=pytest.mark.slow),
+        pytest.param("sa_sgld", 2.0, marks=pytest.mark.slow),
+        ("baoab", 2.0),
     ],
 )
 def test_muller_brown(name: str, T: float) -> None:

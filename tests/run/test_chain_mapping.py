@@ -38,7 +38,7 @@ def turn_about(monkeypatch):
     "more",
     [
         {"draws": 6, "thin": 3, "burn_in": 40, "online": lambda position: position},
-        {"draws": 4, "thin_time": 2e-4},
+        pytest.param({"draws": 4, "thin_time": 2e-4}, marks=pytest.mark.slow),
     ],
     ids=["thin", "time"],
 )
@@ -79,7 +79,9 @@ def _network_block(width: int, horseshoe: bool, kernels: bool):
 
 
 @pytest.mark.parametrize("horseshoe", [True, pytest.param(False, marks=pytest.mark.slow)])
-@pytest.mark.parametrize("kernels, most", [(True, 4.0), (False, 5.0)])
+@pytest.mark.parametrize(
+    "kernels, most", [(True, 4.0), pytest.param(False, 5.0, marks=pytest.mark.slow)]
+)
 def test_peak_memory_of_a_block(horseshoe, kernels, most):
     """Position before and after, gradient, and what the loop holds: 4 times the parameters."""
     if kernels and not native.available():
