@@ -9,6 +9,7 @@ Most of their time goes into compiling, and two things make that cheaper.
   longer. The slow tests, and `make test-all`, which runs all of them, compile as users do.
 """
 
+import gc
 import os
 import shutil
 import tempfile
@@ -56,6 +57,9 @@ def pytest_configure(config: pytest.Config) -> None:
     jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
     jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
 
+
+# Tracing makes millions of small objects that live on in caches: look through them less often.
+gc.set_threshold(100_000, 50, 100)
 
 hypothesis.settings.register_profile("sundman", deadline=None, max_examples=50, derandomize=True)
 hypothesis.settings.load_profile("sundman")

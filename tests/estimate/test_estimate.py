@@ -40,7 +40,9 @@ def test_weighted_mean_variance_and_covariance_against_numpy():
     assert "±" in str(squares)
 
 
-@pytest.mark.parametrize(("phi", "n"), [(0.0, 500), (0.9, 2000), (0.9, 20_000)])
+@pytest.mark.parametrize(
+    ("phi", "n"), [(0.0, 500), (0.9, 2000), pytest.param(0.9, 20_000, marks=pytest.mark.slow)]
+)
 def test_standard_error_covers_the_truth(phi, n):
     hits, ratios = 0, []
     for seed in range(100):

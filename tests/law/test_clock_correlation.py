@@ -93,6 +93,7 @@ def test_published_order_is_biased_without_memory(d: int) -> None:
     check_noisy_gaussian(d, "none", MEMORYLESS, balance(d, DTAU)[0])
 
 
+@pytest.mark.slow  # a quick one is in test_transfer_operator.py
 def test_lagged_clock_is_not_biased_without_memory() -> None:
     check_noisy_gaussian(1, "full", MEMORYLESS, balance(1, DTAU)[1])
 

@@ -105,8 +105,9 @@ def temperature(kind: str, name: str, sigma: float) -> tuple[float, float]:
     return float(found.value), float(found.error)
 
 
-@pytest.mark.parametrize("name", ["gaussian", pytest.param("star", marks=pytest.mark.slow)])
-@pytest.mark.parametrize("kind", ["sgld", pytest.param("sghmc", marks=pytest.mark.slow)])
+@pytest.mark.slow  # quick ones are in test_gaussian_law.py
+@pytest.mark.parametrize("name", ["gaussian", "star"])
+@pytest.mark.parametrize("kind", ["sgld", "sghmc"])
 def test_schemes_that_know_nothing_of_the_noise_are_heated(kind: str, name: str) -> None:
     which = case(name)
     before = 1.0

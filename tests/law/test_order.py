@@ -48,7 +48,8 @@ def quartic_biases(
     return relative_bias(draws, "x2", TRUTH), relative_bias(unweighted, "x2", TRUTH)
 
 
-@pytest.mark.parametrize("noise", ["gaussian", pytest.param("three_point", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("noise", ["gaussian", "three_point"])
 def test_adaptive_euler_maruyama_is_first_order_when_weighted(noise: str) -> None:
     dtaus = [0.02, 0.01, 0.005]
     biases = [quartic_biases(sundman.sa_sgld(dtau, noise=noise, **CLOCK)) for dtau in dtaus]

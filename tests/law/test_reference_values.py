@@ -189,14 +189,8 @@ def check_muller_brown(name: str, T: float, chains: int, steps: int) -> None:
     check_law(draws, expected)
 
 
-@pytest.mark.parametrize(
-    ("name", "T"),
-    [
-        pytest.param("sgld", 1.0, marks=pytest.mark.slow),
-        pytest.param("sa_sgld", 2.0, marks=pytest.mark.slow),
-        ("baoab", 2.0),
-    ],
-)
+@pytest.mark.slow
+@pytest.mark.parametrize(("name", "T"), [("sgld", 1.0), ("sa_sgld", 2.0), ("baoab", 2.0)])
 def test_muller_brown(name: str, T: float) -> None:
     check_muller_brown(name, T, chains=512, steps=20_000)
 
