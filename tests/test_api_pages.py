@@ -11,23 +11,12 @@ from types import ModuleType
 import pytest
 
 import sundman
-from sundman import (
-    clocks,
-    curvature,
-    data,
-    diagnosis,
-    estimate,
-    gradients,
-    integrators,
-    metric_tensors,
-    metrics,
-    noise,
-    priors,
-    recipes,
-    targets,
-    watch,
-)
 
+ROOMS = (
+    *("clocks", "clocks.monitors", "data", "diagnosis", "estimate", "gradients", "integrators"),
+    *("metric_tensors", "metrics", "noise", "priors", "recipes", "targets", "watch"),
+)
+PACKAGES = [sundman, *(importlib.import_module(f"sundman.{room}") for room in ROOMS)]
 ROOT = Path(__file__).parents[1]
 TEXT = "\n".join(path.read_text() for path in (ROOT / "docs" / "api").glob("*.md"))
 SHOWN = re.findall(r"^::: (\S+)(?:\n    options:\n      members: \[(.*)\])?", TEXT, re.MULTILINE)
@@ -45,15 +34,15 @@ def members(path: str, names: str) -> list[object]:
 
 
 PROTOCOLS = {
-    clocks.Clock: ["init", "tick"],
-    clocks.monitors.Monitor: ["init", "measure"],
-    curvature.Curvature: ["__call__"],
-    gradients.GradientEstimator: ["__call__", "evaluate"],
-    integrators.Integrator: ["init", "move", "weigh"],
+    sundman.clocks.Clock: ["init", "tick"],
+    sundman.clocks.monitors.Monitor: ["init", "measure"],
+    sundman.curvature.Curvature: ["__call__"],
+    sundman.gradients.GradientEstimator: ["__call__", "evaluate"],
+    sundman.integrators.Integrator: ["init", "move", "weigh"],
     sundman.likelihoods.Likelihood: ["log_hyper", "log_prob", "predict", "check_targets"],
-    metric_tensors.Metric: ["root_times", "divergence", "root_divergence"],
-    priors.Prior: ["hyper", "log_density", "of_squares"],
-    watch.Watcher: ["start", "block", "event", "close"],
+    sundman.metric_tensors.Metric: ["root_times", "divergence", "root_divergence"],
+    sundman.priors.Prior: ["hyper", "log_density", "of_squares"],
+    sundman.watch.Watcher: ["start", "block", "event", "close"],
 }
 
 
@@ -62,27 +51,7 @@ def test_what_a_page_shows_is_there(path: str, names: str) -> None:
     assert all(each is not None for each in members(path, names))
 
 
-@pytest.mark.parametrize(
-    "package",
-    [
-        sundman,
-        clocks,
-        clocks.monitors,
-        data,
-        diagnosis,
-        estimate,
-        gradients,
-        integrators,
-        metric_tensors,
-        metrics,
-        noise,
-        priors,
-        recipes,
-        targets,
-        watch,
-    ],
-    ids=lambda package: package.__name__,
-)
+@pytest.mark.parametrize("package", PACKAGES, ids=lambda package: package.__name__)
 def test_all_that_is_public_is_on_a_page(package: ModuleType) -> None:
     shown = {id(each) for path, names in SHOWN for each in members(path, names)}
     public = {name: getattr(package, name) for name in package.__all__}

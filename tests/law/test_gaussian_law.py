@@ -9,7 +9,7 @@ direction, h precision (overdamped) or h² precision (kinetic), relative to its 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
 from typing import NamedTuple
 
@@ -24,7 +24,7 @@ from sundman.targets import gaussian
 
 ALLOWANCE = 0.05
 SHARPNESS = {False: 0.5, True: 0.2}  # stiffness (its root if kinetic) at h, by row.adaptive
-SHORT, LONG = 0.4, 8.0  # of the number of steps of a case
+SHORT, FULL, LONG = 0.4, 1.0, 8.0  # of the number of steps of a case; the quick tests are short
 GAMMA = 2.0  # of every kinetic row
 SIGMA = 3.0
 
@@ -62,11 +62,18 @@ every_scheme = pytest.mark.parametrize(
 IN_TWENTY = {"sgld", "samadams"}
 NOISY = {"sgld", "lm", "sghmc", "baoab", "samadams", "sgnht", "obabo"}
 KNOWN = {"sghmc", "samadams"}
+FLAT = (("line", 1.0), ("plane", 0.3))
 assert VARIANCE.keys() >= IN_TWENTY | NOISY | KNOWN
 
 
 def quick_if(quick: bool, *values: object):
     return pytest.param(*values, marks=() if quick else pytest.mark.slow)
+
+
+def short_if(quick: set[str], names: Iterable[str]) -> list:
+    """Every name at full length among the slow tests, and some of them short among the quick."""
+    slow = [pytest.param(name, FULL, marks=pytest.mark.slow) for name in names]
+    return [*((name, SHORT) for name in names if name in quick), *slow]
 
 
 class Case(NamedTuple):
@@ -159,13 +166,13 @@ def check_gaussian(
 
 
 @pytest.mark.parametrize(
-    ("name", "kind", "T"),
-    [quick_if(name not in PRODUCTS, name, "plane", 0.3) for name in VARIANCE]
-    + [quick_if(name in IN_TWENTY, name, "twenty", 1.0) for name in VARIANCE]
-    + [quick_if(False, name, "line", 1.0) for name in VARIANCE],
+    ("name", "kind", "T", "length"),
+    [(name, "plane", 0.3, SHORT) for name in VARIANCE if name not in PRODUCTS]
+    + [quick_if(name in IN_TWENTY, name, "twenty", 1.0, FULL) for name in VARIANCE]
+    + [quick_if(False, name, kind, T, FULL) for name in VARIANCE for kind, T in FLAT],
 )
-def test_exact_gradient(name: str, kind: str, T: float) -> None:
-    check_gaussian(name, case(kind, T), T, longer=1.0 if kind == "twenty" else SHORT)
+def test_exact_gradient(name: str, kind: str, T: float, length: float) -> None:
+    check_gaussian(name, case(kind, T), T, longer=length)
 
 
 @pytest.mark.slow
@@ -176,16 +183,16 @@ def test_exact_gradient_long(name: str, kind: str, T: float) -> None:
     check_gaussian(name, case(kind, T), T, longer=LONG, seed=12)
 
 
-@pytest.mark.parametrize("name", [quick_if(name in NOISY, name) for name in VARIANCE])
-def test_gradient_noise_heats_by_the_known_amount(name: str) -> None:
+@pytest.mark.parametrize(("name", "length"), short_if(NOISY, VARIANCE))
+def test_gradient_noise_heats_by_the_known_amount(name: str, length: float) -> None:
     """At sigma = 3: +25% to +63% for SGLD, +36% for BAOAB, and nothing for the thermostats."""
-    check_gaussian(name, case("plane", 1.0), 1.0, sigma=SIGMA, longer=SHORT)
+    check_gaussian(name, case("plane", 1.0), 1.0, sigma=SIGMA, longer=length)
 
 
 @pytest.mark.parametrize(
-    "name", [quick_if(name in KNOWN, name) for name in ("sghmc", "sa_sghmc", "baoab", "samadams")]
+    ("name", "length"), short_if(KNOWN, ("sghmc", "sa_sghmc", "baoab", "samadams"))
 )
-def test_known_gradient_noise_is_corrected(name: str) -> None:
+def test_known_gradient_noise_is_corrected(name: str, length: float) -> None:
     def build(h: float, T: float, g_ref: float) -> sundman.Sampler:
         plain = SAMPLERS[name].build(h, T, g_ref)
         settings = {key: plain.integrator.settings[key] for key in ("temperature", "gamma")}
@@ -193,7 +200,7 @@ def test_known_gradient_noise_is_corrected(name: str) -> None:
         return sundman.compose(integrator(**settings, sigma=SIGMA), plain.clock)
 
     target = case("plane", 1.0)
-    check_gaussian(name, target, 1.0, sampler=build, sigma=SIGMA, known=SIGMA, longer=SHORT)
+    check_gaussian(name, target, 1.0, sampler=build, sigma=SIGMA, known=SIGMA, longer=length)
 
 
 def test_euler_maruyama_variance_in_closed_form() -> None:

@@ -22,7 +22,7 @@ def toy() -> dict:
         "init": None,
         "chains": 3,
         "draws": 240,
-        "thin": 250,
+        "thin": 500,
         "online": lambda x: jnp.sum(x**2),
     }
 
@@ -32,14 +32,14 @@ def bnn() -> dict:
     x = rng.normal(size=(200, 8)).astype(np.float32)
     y = (x[:, 0] * x[:, 1] > 0).astype(np.int32)
     apply, params = sundman.models.mlp_apply, sundman.models.mlp_init(jax.random.key(1), (8, 20, 2))
-    posterior = sundman.Posterior(apply, data=(x, y), prior=sundman.priors.gaussian())
+    posterior = sundman.Posterior(apply, data=(x, y), prior=sundman.priors.horseshoe())
     return {
         "target": posterior,
         "sampler": sundman.sa_sgld(1e-4, alpha=100.0, m=0.1, M=10.0, r=0.5),
         "init": params,
         "chains": 1,
         "draws": 40,
-        "thin": 100,
+        "thin": 200,
         "batch_size": 64,
     }
 

@@ -127,7 +127,9 @@ with pytest.raises(StoreError, match="cannot write draws.*File too large"):
 """
 
 
-@pytest.mark.skipif(not hasattr(resource, "RLIMIT_FSIZE"), reason="no such limit here")
+@pytest.mark.skipif(
+    not hasattr(resource, "RLIMIT_FSIZE"), reason="this system cannot limit the size of files"
+)
 @pytest.mark.filterwarnings("ignore")
 def test_the_system_refuses_to_write(tmp_path):
     """No file may grow beyond 100 bytes from the middle of the run on."""
