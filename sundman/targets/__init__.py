@@ -1,21 +1,34 @@
 """Test densities exp(-U/T) with exact moments, draws and cell masses.
 
-A new target is one module and one line of registration: see "Adding a target" in the
+A new target is a function and one line of registration: see "Adding a target" in the
 documentation.
 """
 
-from sundman.targets.base import Registered, Suggested, Target, named, names, register, registered
+from sundman.targets.base import (
+    Registered,
+    Suggested,
+    Target,
+    named,
+    names,
+    register,
+    registered,
+    suggest,
+)
 from sundman.targets.gaussian import GaussianPotential as gaussian_potential
 from sundman.targets.gaussian import gaussian
-from sundman.targets.muller_brown import muller_brown, muller_brown_potential
 from sundman.targets.ridges import BananaPotential as banana_potential
 from sundman.targets.ridges import FunnelPotential as funnel_potential
-from sundman.targets.ridges import banana, funnel
-from sundman.targets.star import star, star_potential
-from sundman.targets.steps import suggest
+from sundman.targets.ridges import banana, funnel, star, star_potential
 from sundman.targets.wells import DoubleWellPotential as double_well_potential
 from sundman.targets.wells import QuarticPotential as quartic_potential
-from sundman.targets.wells import double_well, mixture, mixture_potential, quartic
+from sundman.targets.wells import (
+    double_well,
+    mixture,
+    mixture_potential,
+    muller_brown,
+    muller_brown_potential,
+    quartic,
+)
 
 register("star", star)
 register("muller-brown", muller_brown, toy_temperature=2.0)  # at 1 few chains cross the barriers
