@@ -10,10 +10,9 @@ the user's cache, and then downloaded.
 from functools import partial
 
 from sundman.data.base import Dataset, Registered, Split, named, names, register, registered
-from sundman.data.host import HostBatches
-from sundman.data.images import digits, fashion_mnist, fashion_pictures, mnist
-from sundman.data.tables import NAMES as _TABLES
-from sundman.data.tables import uci
+from sundman.data.batches import HostBatches
+from sundman.data.sets import TABLES as _TABLES
+from sundman.data.sets import digits, fashion_mnist, fashion_pictures, mnist, uci
 
 __all__ = [
     "Dataset",

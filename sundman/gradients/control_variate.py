@@ -21,7 +21,7 @@ import jax.numpy as jnp
 from jax import Array, lax
 
 from sundman._types import PyTree
-from sundman.data.minibatch import take_rows
+from sundman.data.batches import take_rows
 from sundman.gradients.base import GradientEstimator
 from sundman.gradients.minibatch import Minibatch, in_memory
 from sundman.noise import Stream

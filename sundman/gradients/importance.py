@@ -22,7 +22,7 @@ from jax import Array
 from numpy.typing import ArrayLike
 
 from sundman._types import PyTree
-from sundman.data.minibatch import take_rows
+from sundman.data.batches import take_rows
 from sundman.gradients.base import GradientEstimator
 from sundman.gradients.minibatch import in_memory
 from sundman.noise import Purpose, Stream, fold, threefry2x32

@@ -9,7 +9,7 @@ from jax import Array
 
 from sundman import check
 from sundman._types import PyTree
-from sundman.data.minibatch import epoch_rows, random_rows, take_rows
+from sundman.data.batches import epoch_rows, random_rows, take_rows
 from sundman.gradients.base import GradientEstimator
 from sundman.noise import Stream
 from sundman.posterior import Batch, BatchLike, Evaluation, Posterior

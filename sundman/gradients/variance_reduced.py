@@ -36,7 +36,7 @@ from jax.custom_batching import custom_vmap
 
 from sundman import check
 from sundman._types import PyTree
-from sundman.data.minibatch import permute, take_rows
+from sundman.data.batches import permute, take_rows
 from sundman.gradients.base import RemembersGradients
 from sundman.gradients.control_variate import Anchor, anchored_at, relative_to
 from sundman.gradients.minibatch import Minibatch, in_memory

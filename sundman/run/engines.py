@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from sundman.data.host import HostBatches, stacked
+from sundman.data.batches import HostBatches, stacked
 from sundman.gradients import Streamed
 from sundman.run import scan
 from sundman.run.chain_mapping import draws_first

@@ -12,7 +12,7 @@ from sundman import data
 from sundman.data import files
 from sundman.data.base import shuffled
 from sundman.data.files import locate
-from sundman.data.images import MNIST
+from sundman.data.sets import MNIST
 
 needs_mnist = pytest.mark.parametrize("data_directory", ["mnist"], indirect=True)
 needs_fashion = pytest.mark.parametrize("data_directory", ["fashion_mnist"], indirect=True)

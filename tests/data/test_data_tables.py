@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from sundman import data
-from sundman.data import tables
+from sundman.data import sets
 
 SHAPES = {
     "yacht": (308, 6),
@@ -61,7 +61,7 @@ def test_checksums_are_those_of_the_files(data_directory, name):
     assert len(listed) == 43
     for file in listed:
         md5 = hashlib.md5(file.read_bytes()).hexdigest()
-        assert tables.source(name).md5(file.name) == md5
+        assert sets.table_source(name).md5(file.name) == md5
 
 
 FILES = {

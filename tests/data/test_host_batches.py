@@ -13,8 +13,7 @@ import pytest
 import sundman
 from sundman import likelihoods
 from sundman.data import HostBatches
-from sundman.data.host import stacked
-from sundman.data.minibatch import epoch_rows
+from sundman.data.batches import epoch_rows, stacked
 from sundman.noise import Stream
 from sundman.run import engines
 from sundman.run.setup import start_chains

@@ -10,7 +10,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from sundman.data.minibatch import epoch_rows, permute, random_rows, take_rows
+from sundman.data.batches import epoch_rows, permute, random_rows, take_rows
 from sundman.noise import Stream
 
 KEY = jnp.array([123, 456], jnp.uint32)

@@ -18,7 +18,7 @@ from sundman.cli.errors import UserError, as_user_error, nearest, unknown
 from sundman.cli.results_dir import CommandSettings
 from sundman.data.base import Dataset, Split, shuffled
 from sundman.data.files import cache_directory
-from sundman.data.tables import mean_and_scale
+from sundman.data.sets import mean_and_scale
 
 _TASKS = ("classification", "regression")
 _SURELY_CLASSES = 20  # as many different whole numbers are surely classes

@@ -1,22 +1,117 @@
-"""Data beyond memory: minibatches from any host iterator, prefetched in blocks.
+"""Minibatches: of data in memory as a function of (key, step), and of data beyond memory.
 
-A worker thread stacks the next batches while the device works on the last ones, so the compiled
-loop sees one array per block.
+In memory there is no order to store or to resume. Without replacement, an epoch is a pseudo-random
+permutation of the rows, computed element by element: a Feistel network on the smallest near-square
+table that holds N rows, walked until it lands below N (Black, Rogaway 2002). Every row comes once
+an epoch, the last batch may be short, and batch n of a run can be had without the ones before it.
+
+Data beyond memory come from any host iterator, prefetched in blocks: a worker thread stacks the
+next batches while the device works on the last ones, so the compiled loop sees one array per block.
 """
 
 from __future__ import annotations
 
 import itertools
+import math
 import queue
 import threading
 from collections.abc import Callable, Generator, Iterable, Iterator
 
 import jax
+import jax.numpy as jnp
 import numpy as np
+from jax import Array, lax
 
 from sundman import check
 from sundman._types import PyTree
 from sundman.data.base import as_examples
+from sundman.noise import Purpose, Stream, fold, threefry2x32
+
+_ROUNDS = 8
+
+
+def _mix(value: Array, key: Array, round_: Array) -> Array:
+    word, _ = threefry2x32((key[0], key[1]), (value, jnp.full_like(value, round_)), 8)
+    return word
+
+
+def permute(index: Array, key: Array, size: int) -> Array:
+    """The image of ``index`` (each below ``size``) under the permutation named by ``key``.
+
+    Args:
+      index: whole numbers below ``size``.
+      key: two 32-bit words that name the permutation.
+      size: the number of rows.
+
+    Returns:
+      Where each index goes, below ``size``.
+    """
+    rows = math.isqrt(size - 1) + 1
+    columns = -(-size // rows)  # rows * columns - size < rows: few places to walk out of
+    modulus = (jnp.uint32(rows), jnp.uint32(columns))
+
+    def feistel(value: Array) -> Array:
+        def two_rounds(n: Array, place: tuple[Array, Array]) -> tuple[Array, Array]:
+            row, column = place
+            row = (row + _mix(column, key, 2 * n) % modulus[0]) % modulus[0]
+            column = (column + _mix(row, key, 2 * n + 1) % modulus[1]) % modulus[1]
+            return row, column
+
+        place = jnp.divmod(value, modulus[1])
+        row, column = lax.fori_loop(jnp.uint32(0), jnp.uint32(_ROUNDS // 2), two_rounds, place)
+        return row * modulus[1] + column
+
+    def outside(value: Array) -> Array:
+        return jnp.any(value >= size)
+
+    def walk(value: Array) -> Array:
+        return jnp.where(value >= size, feistel(value), value)
+
+    first = feistel(index.astype(jnp.uint32))
+    return first if rows * columns == size else lax.while_loop(outside, walk, first)
+
+
+def epoch_rows(stream: Stream, size: int, batch_size: int) -> tuple[Array, Array | None]:
+    """Rows of this step's batch, every row once an epoch; and which are real, if some are not.
+
+    Args:
+      stream: the randomness of this step, and its number.
+      size: the number of rows of the data.
+      batch_size: the number of rows of a batch.
+
+    Returns:
+      The rows; and a mask of the real ones if the last batch of an epoch is short, else None.
+    """
+    per_epoch = -(-size // batch_size)
+    epoch, place = jnp.divmod(stream.step, jnp.uint32(per_epoch))
+    index = place * jnp.uint32(batch_size) + jnp.arange(batch_size, dtype=jnp.uint32)
+    if size % batch_size == 0:
+        return permute(index, fold(stream.key, epoch, Purpose.ROWS), size), None
+    real = index < size
+    rows = permute(jnp.where(real, index, 0), fold(stream.key, epoch, Purpose.ROWS), size)
+    return rows, real
+
+
+def random_rows(stream: Stream, size: int, batch_size: int) -> tuple[Array, None]:
+    """``batch_size`` rows drawn with replacement.
+
+    Args:
+      stream: the randomness of this step, and its number.
+      size: the number of rows of the data.
+      batch_size: the number of rows of a batch.
+
+    Returns:
+      The rows; and None, because all of them are real.
+    """
+    key = fold(stream.key, stream.step, Purpose.ROWS)
+    counter = jnp.arange(batch_size, dtype=jnp.uint32)
+    word, _ = threefry2x32((key[0], key[1]), (counter, jnp.zeros_like(counter)))
+    return word % jnp.uint32(size), None
+
+
+def take_rows(tree: PyTree, rows: Array) -> PyTree:
+    """The given rows of every array of a pytree."""
+    return jax.tree.map(lambda leaf: jnp.take(leaf, rows, axis=0, mode="clip"), tree)
 
 
 @jax.tree_util.register_static
