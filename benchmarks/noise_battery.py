@@ -36,7 +36,7 @@ import draws
 import quality
 
 from sundman.noise import threefry2x32
-from sundman.noise.threefry import CONSERVATIVE_ROUNDS, DEFAULT_ROUNDS
+from sundman.noise.stream import CONSERVATIVE_ROUNDS, DEFAULT_ROUNDS
 
 Floats = NDArray[np.float64]
 Words = NDArray[np.uint32]

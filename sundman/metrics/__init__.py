@@ -11,10 +11,11 @@ from sundman.metrics.classification import (
     brier,
     ece,
     entropy,
+    log_probability_curve,
+    mutual_information,
     nll,
     reliability,
 )
-from sundman.metrics.ensemble import log_probability_curve, mutual_information
 from sundman.metrics.regression import (
     coverage,
     normal_mixture_nll,

@@ -7,8 +7,15 @@ from collections.abc import Callable
 from sundman import check
 from sundman._types import PyTree
 from sundman.noise.gaussian import gaussian, three_point, two_point
-from sundman.noise.stream import Purpose, Stream, substream, words
-from sundman.noise.threefry import fold, key_words, threefry2x32
+from sundman.noise.stream import (
+    Purpose,
+    Stream,
+    fold,
+    key_words,
+    substream,
+    threefry2x32,
+    words,
+)
 
 Noise = Callable[[Stream, PyTree], PyTree]
 
