@@ -143,12 +143,17 @@ def one_run(problem: Problem, sampler: sundman.Sampler) -> dict[str, Any]:
             stats=(),
             progress=False,
         )
-    lost = int(np.sum(draws.diverged >= 0))
+    lost = int(np.sum(draws.diverged))
     dt = float(np.mean(draws.stats["dt"], dtype=np.float64))
     if lost:
         return {"lost": lost, "dt": dt}
     kept = sundman.Draws(
-        problem.values(draws.position), draws.weight, {}, draws.diverged, None, has_position=False
+        problem.values(draws.position),
+        draws.weight,
+        {},
+        draws.diverged_at,
+        None,
+        has_position=False,
     )
     bias, error = problem.error(kept)
     gradients = CHAINS * draws.settings["steps"] * sampler.integrator.replicas

@@ -81,7 +81,7 @@ def measure(target, observables, variant, lag, a, dtau, g_ref, steps, chains=64)
         "a": a,
         "dtau": dtau,
         "mean_dt": float(draws.stats["dt"].mean()),
-        "lost": int((draws.diverged >= 0).sum()),
+        "lost": int(draws.diverged.sum()),
     }
     for i, name in enumerate(observables):
         truth = target.truth[name]

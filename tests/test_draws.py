@@ -21,9 +21,9 @@ TREE = {
 }
 
 
-def make(values, weight=WEIGHT, diverged=(-1, -1, -1), **rest):
+def make(values, weight=WEIGHT, diverged_at=(-1, -1, -1), **rest):
     stats = {"dt": weight, "number": np.broadcast_to(np.arange(weight.shape[1]), weight.shape)}
-    return Draws(values, weight, stats, np.array(diverged), None, **rest)
+    return Draws(values, weight, stats, np.array(diverged_at), None, **rest)
 
 
 def on_disk(tree):
@@ -92,11 +92,11 @@ def test_slices_of_draws_on_disk_are_read_late():
 
 
 def test_where_a_chain_diverged_moves_with_the_slice():
-    draws = make(TREE["b"], diverged=(-1, 20, DRAWS))
-    np.testing.assert_array_equal(draws[10:].diverged, [-1, 10, 30])
-    np.testing.assert_array_equal(draws[:15].diverged, [-1, -1, -1])
-    np.testing.assert_array_equal(draws.thin(3).diverged, [-1, 7, 14])
-    np.testing.assert_array_equal(draws[25:].diverged, [-1, 0, 15])
+    draws = make(TREE["b"], diverged_at=(-1, 20, DRAWS))
+    np.testing.assert_array_equal(draws[10:].diverged_at, [-1, 10, 30])
+    np.testing.assert_array_equal(draws[:15].diverged_at, [-1, -1, -1])
+    np.testing.assert_array_equal(draws.thin(3).diverged_at, [-1, 7, 14])
+    np.testing.assert_array_equal(draws[25:].diverged_at, [-1, 0, 15])
 
 
 def test_sizes_do_not_read_the_weights():
@@ -138,12 +138,12 @@ def test_resampled_draws_are_draws_with_their_statistics(store, key):
 def test_diverged_chains_are_not_resampled(key):
     weight = WEIGHT.copy()
     weight[1, 20:] = 0.0
-    draws = make(TREE, weight, diverged=(-1, 20, -1))
+    draws = make(TREE, weight, diverged_at=(-1, 20, -1))
     assert (draws.resample(key, 500).stats["dt"] > 0).all()
     with pytest.warns(sundman.DivergenceWarning, match=r"chains \[1\]"):
         each = draws.resample(key, 5, per_chain=True)
     assert each.chains == 2
-    lost = make(TREE, 0 * WEIGHT, diverged=(0, 0, 0))
+    lost = make(TREE, 0 * WEIGHT, diverged_at=(0, 0, 0))
     for per_chain in (True, False):
         with pytest.raises(ValueError, match="all chains diverged"):
             lost.resample(key, 5, per_chain=per_chain)

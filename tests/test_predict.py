@@ -204,7 +204,7 @@ def test_online_averages_of_a_diverged_chain_are_not_given(key):
             steps=12,
             online=jnp.abs,
         )
-    assert draws.diverged[0] == 0
+    assert draws.diverged_at[0] == 0
     assert np.isnan(draws.online.weighted).all()
     assert np.isnan(draws.online.number)
 

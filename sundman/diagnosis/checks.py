@@ -165,13 +165,13 @@ def _run_rows(draws: Draws) -> Iterator[Row]:
         seconds = settings.get("seconds")
         note = f"in {seconds:.3g} s" if seconds else "steps times chains, burn-in included"
         yield Row("gradient evaluations", evaluations, None, "", note)
-    diverged = np.flatnonzero(draws.diverged >= 0)
+    diverged = np.flatnonzero(draws.diverged)
     if len(diverged) == 0:
         yield Row("diverged chains", 0, None, "good")
         return
-    when = np.asarray(settings.get("diverged_step", draws.diverged))[diverged]
+    when = np.asarray(settings.get("diverged_step", draws.diverged_at))[diverged]
     first = diverged[np.argmin(when)]
-    draw = int(draws.diverged[first])
+    draw = int(draws.diverged_at[first])
     note = f"chain {first} first, by draw {draw}"
     step = settings["diverged_step"][first] if "diverged_step" in settings else -1
     if step < 0 and settings.get("thin") is not None and settings.get("thin_time") is None:
@@ -214,7 +214,7 @@ def _mixing_rows(draws: Draws, components: int) -> Iterator[Row]:
     if draws.settings.get("seconds"):
         yield Row("ESS per second", least / draws.settings["seconds"])
     if len(draws) >= 4:
-        part = Draws(values, draws.weight, {}, draws.diverged, None)
+        part = Draws(values, draws.weight, {}, draws.diverged_at, None)
         ratio = np.nan_to_num(np.asarray(estimate.split_rhat(part)), nan=1.0)
         worst_ratio = int(np.argmax(ratio))
         largest = float(ratio[worst_ratio])
@@ -234,12 +234,12 @@ def _chain_rows(draws: Draws) -> Iterator[Row]:
         chain = draws.chain(index)
         own = (f"{name}={chain.settings[name]:.4g}" for name in draws.settings["per_chain"])
         label = f"chain {index}: {', '.join(own)}"
-        if chain.diverged[0] >= 0:
-            note = f"diverged by draw {int(chain.diverged[0])}"
+        if chain.diverged[0]:
+            note = f"diverged by draw {int(chain.diverged_at[0])}"
             yield Row(label, None, None, "bad", note)
             continue
         values, _ = some_components(chain, _COMPONENTS_PER_CHAIN)
-        part = Draws(values, chain.weight, {}, chain.diverged, None)
+        part = Draws(values, chain.weight, {}, chain.diverged_at, None)
         size = float(np.nanmin(estimate.ess(part)))
         note = f"smallest ESS {size:,.0f}"
         steps = chain.settings.get("steps")

@@ -37,7 +37,7 @@ def temperature_rows(
         yield Row("temperature", None, None, "", note)
     else:
         virial = virial_of(draws, potential)
-        recorded = Draws(virial, draws.weight, {"virial": virial}, draws.diverged, None)
+        recorded = Draws(virial, draws.weight, {"virial": virial}, draws.diverged_at, None)
         yield _row("temperature", estimate.configurational_temperature(recorded), temperature)
         blocks = min(_BLOCKS, len(draws) // 10)
         if blocks >= 3:

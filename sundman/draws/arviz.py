@@ -70,7 +70,7 @@ def inference_data(
             raise ValueError(f"resample={resample} draws at random: give key=jax.random.key(...)")
         draws = draws.resample(key, resample, per_chain=True)
     weight = np.asarray(draws.weight)
-    lost = (draws.diverged >= 0)[:, None] & (np.arange(len(draws)) >= draws.diverged[:, None])
+    lost = draws.diverged[:, None] & (np.arange(len(draws)) >= draws.diverged_at[:, None])
     stats = {name: np.asarray(value) for name, value in draws.stats.items()}
     used = weight[~lost]
     weighted = used.size == 0 or not (used == used[0]).all()

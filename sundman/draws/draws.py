@@ -39,8 +39,8 @@ class Draws:
       weight: dt of the step that leaves the position; 0 from where a chain diverged.
       stats: per draw ``dt``, ``time``, ``potential``, ``grad_norm`` and, with an adaptive
         clock, ``zeta``.
-      diverged: for each chain the index of the draw from where it ran away to a non-finite
-        potential or gradient, or -1.
+      diverged_at: for each chain the index of the draw from where it ran away to a non-finite
+        potential or gradient, or -1; ``diverged`` says for each chain whether it did.
       last: the final position of each chain.
       settings: the sampler's settings and those of the run.
       has_position: whether ``values`` are positions.
@@ -51,7 +51,7 @@ class Draws:
     values: PyTree
     weight: np.ndarray
     stats: Mapping[str, np.ndarray]
-    diverged: np.ndarray
+    diverged_at: np.ndarray
     last: PyTree
     settings: Settings = field(default_factory=dict)
     has_position: bool = True
@@ -94,9 +94,14 @@ class Draws:
         return self.values
 
     @property
+    def diverged(self) -> np.ndarray:
+        """For each chain, whether it ran away: ``draws.diverged.any()``."""
+        return self.diverged_at >= 0
+
+    @property
     def chains(self) -> int:
         """Number of chains."""
-        return len(self.diverged)
+        return len(self.diverged_at)
 
     def __len__(self) -> int:
         """Number of draws per chain."""
@@ -106,7 +111,7 @@ class Draws:
     def __repr__(self) -> str:
         """Sizes, not contents."""
         shapes = jax.tree.map(lambda leaf: leaf.shape, self.values)
-        lost = int(np.sum(self.diverged >= 0))
+        lost = int(np.sum(self.diverged))
         return f"Draws(chains={self.chains}, draws={len(self)}, values={shapes}, diverged={lost})"
 
     def __getitem__(self, index: slice) -> Draws:
@@ -117,8 +122,8 @@ class Draws:
         if rows.step < 0 or not rows:
             raise ValueError(f"no draw, or backwards: draws[{index}] of {len(self)} draws")
         # a divergence after the slice is not in it
-        before = np.array([_below(rows, d) for d in self.diverged], int)
-        inside = (self.diverged >= 0) & ((self.diverged <= rows[-1]) | (rows.stop == len(self)))
+        before = np.array([_below(rows, d) for d in self.diverged_at], int)
+        inside = self.diverged & ((self.diverged_at <= rows[-1]) | (rows.stop == len(self)))
         settings = {**self.settings, "draws": len(rows)}
         if self.settings.get("thin") is not None:
             settings["thin"] = self.settings["thin"] * rows.step
@@ -126,7 +131,7 @@ class Draws:
             values=jax.tree.map(lambda leaf: _chunks.window(leaf, rows), self.values),
             weight=self.weight[:, index],
             stats={name: leaf[:, index] for name, leaf in self.stats.items()},
-            diverged=np.where(inside, before, -1),
+            diverged_at=np.where(inside, before, -1),
             last=self.last,
             settings=settings,
             has_position=self.has_position,
@@ -148,7 +153,7 @@ class Draws:
             values=jax.tree.map(lambda leaf: leaf[one], self.values),
             weight=self.weight[one],
             stats={name: leaf[one] for name, leaf in self.stats.items()},
-            diverged=self.diverged[one],
+            diverged_at=self.diverged_at[one],
             last=jax.tree.map(lambda leaf: leaf[one], self.last),
             settings=settings,
             has_position=self.has_position,
@@ -198,7 +203,7 @@ class Draws:
         diverged are left out.
         """
         pick = resampling.rows_per_chain if per_chain else resampling.pooled_rows
-        rows, chains = pick(self.weight, self.diverged, key, n)
+        rows, chains = pick(self.weight, self.diverged_at, key, n)
 
         def take(leaf: DrawsArray) -> np.ndarray:
             flat = _chunks.gather(leaf, rows.ravel())
@@ -211,7 +216,7 @@ class Draws:
             values=jax.tree.map(take, self.values),
             weight=np.ones(rows.shape, np.float32),
             stats={name: take(leaf) for name, leaf in self.stats.items()},
-            diverged=np.full(len(rows), -1),
+            diverged_at=np.full(len(rows), -1),
             last=last,
             settings={**self.settings, "resampled": rows.shape[1]},
             has_position=self.has_position,

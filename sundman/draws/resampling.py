@@ -28,20 +28,20 @@ def systematic(weight: np.ndarray, u: float, n: int) -> np.ndarray:
 
 
 def pooled_rows(
-    weight: np.ndarray, diverged: np.ndarray, key: Array, n: int
+    weight: np.ndarray, diverged_at: np.ndarray, key: Array, n: int
 ) -> tuple[np.ndarray, None]:
     """The numbers of n draws of all chains together, as one chain, each in its order.
 
     Args:
       weight: axes (chain, draw).
-      diverged: not looked at: draws from there on have weight 0.
+      diverged_at: not looked at: draws from there on have weight 0.
       key: a JAX random key.
       n: how many.
 
     Returns:
       The numbers, axes (1, n), counted chain after chain; and no chains of their own.
     """
-    del diverged
+    del diverged_at
     check.count("n", n, least=1)
     if not weight.sum() > 0:
         raise ValueError("every weight is 0: all chains diverged, there is nothing to resample")
@@ -49,13 +49,13 @@ def pooled_rows(
 
 
 def rows_per_chain(
-    weight: np.ndarray, diverged: np.ndarray, key: Array, n: int
+    weight: np.ndarray, diverged_at: np.ndarray, key: Array, n: int
 ) -> tuple[np.ndarray, np.ndarray]:
     """The numbers of n draws of each chain that did not diverge; every chain counts the same.
 
     Args:
       weight: axes (chain, draw).
-      diverged: for each chain the draw from where it diverged, or -1.
+      diverged_at: for each chain the draw from where it diverged, or -1.
       key: a JAX random key.
       n: how many of each chain.
 
@@ -64,7 +64,7 @@ def rows_per_chain(
     """
     check.count("n", n, least=1)
     chains, draws = weight.shape
-    good = np.flatnonzero((diverged < 0) & (weight.sum(axis=1) > 0))
+    good = np.flatnonzero((diverged_at < 0) & (weight.sum(axis=1) > 0))
     if len(good) == 0:
         raise ValueError("all chains diverged, there is none to resample")
     if len(good) < chains:

@@ -71,7 +71,7 @@ def read(path: str | os.PathLike[str]) -> Stored:
     fields = {
         "values": rebuilt(structure["values"], [LazyArray(arrays[n], count) for n in names]),
         "stats": StoredStats(arrays, recorded, count),
-        "diverged": np.asarray(progress.get("diverged", never)),
+        "diverged_at": np.asarray(progress.get("diverged", never)),
         "settings": {**run.about["settings"], **outcome},
         "has_position": run.about["has_position"],
     }

@@ -193,7 +193,7 @@ def biases(toy: Toy, draws: sundman.Draws) -> ToyRun:
     return ToyRun(
         mean_dt=float(dt.mean()),
         dt_1_99=(low, high),
-        lost=int(np.count_nonzero(draws.diverged >= 0)),
+        lost=int(np.count_nonzero(draws.diverged)),
         weighted=_averages(target, observed),
         unweighted=_averages(target, equal_weights(observed)),
         total_variation=estimate.total_variation(draws, target, edges_of(target))
@@ -208,7 +208,7 @@ def equal_weights(draws: sundman.Draws) -> sundman.Draws:
         values=draws.values,
         weight=(np.asarray(draws.weight) > 0).astype(np.float32),
         stats=draws.stats,
-        diverged=draws.diverged,
+        diverged_at=draws.diverged_at,
         last=None,
         settings=draws.settings,
     )

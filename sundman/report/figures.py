@@ -88,7 +88,7 @@ def along(draws: Draws, name: str, *, title: str, label: str, log: bool = False)
     shown = f"{some.chains} of {draws.chains} chains, a line each" if draws.chains > 1 else ""
     if some.chains == draws.chains > 1:
         shown = f"{draws.chains} chains, a line each"
-    lost = int(np.sum(some.diverged >= 0))
+    lost = int(np.sum(some.diverged))
     notes = [shown, f"a cross marks the end of each of {lost} lost chains" if lost else ""]
     caption = "; ".join(note for note in notes if note)
     alt = f"{title}, {_many(some.chains, 'line')} against the step. {_range(counted)}."
@@ -229,7 +229,7 @@ def _per_draw(draws: Draws, name: str) -> np.ndarray:
 def _first_chains(draws: Draws, name: str) -> Draws:
     first = slice(0, _CHAINS)
     stats = {name: np.asarray(draws.stats[name])[first]}
-    return Draws({}, draws.weight[first], stats, draws.diverged[first], None, draws.settings)
+    return Draws({}, draws.weight[first], stats, draws.diverged_at[first], None, draws.settings)
 
 
 def _cycle(ax: Axes, chains: int) -> None:
@@ -238,7 +238,7 @@ def _cycle(ax: Axes, chains: int) -> None:
 
 def _end_of_lost(ax: Axes, draws: Draws) -> None:
     """A cross where the line of each lost chain ends."""
-    for line, lost in zip(ax.lines[: draws.chains], draws.diverged >= 0, strict=True):
+    for line, lost in zip(ax.lines[: draws.chains], draws.diverged, strict=True):
         x, y = (np.asarray(data, np.float64) for data in line.get_data())
         alive = np.flatnonzero(np.isfinite(y))
         if lost and len(alive):

@@ -84,7 +84,7 @@ def _what_ran(draws: Draws) -> str:
         text += f" after a burn-in of {settings['burn_in']:,} steps"
     if settings.get("seconds"):
         text += f", in {duration(settings['seconds'])}"
-    lost = int(np.sum(draws.diverged >= 0))
+    lost = int(np.sum(draws.diverged))
     if lost:
         text += f"; {lost} of {draws.chains} ran away, and what came after has no weight"
     ending = "" if settings.get("finished", True) else " The run is not finished."

@@ -20,7 +20,7 @@ _MARKS = {"good": "✓ good", "look": "◐ look", "bad": "✗ bad", "": ""}
 
 def of_chains(draws: Draws) -> Table:
     """What became of each chain; the lost ones first if there are too many to show."""
-    order = np.argsort(draws.diverged < 0, kind="stable")
+    order = np.argsort(~draws.diverged, kind="stable")
     some = order[:_MOST_CHAINS] if draws.chains > _MOST_CHAINS else np.arange(draws.chains)
     rows = [_chain(draws, int(chain)) for chain in some]
     caption = ""
@@ -32,7 +32,7 @@ def of_chains(draws: Draws) -> Table:
 
 def _chain(draws: Draws, chain: int) -> list[str]:
     counted = draws.weight[chain] > 0
-    lost = draws.diverged[chain] >= 0
+    lost = draws.diverged[chain]
     return [
         str(chain),
         f"{int(counted.sum()):,}",
@@ -47,7 +47,7 @@ def _where(draws: Draws, chain: int) -> str:
     steps = draws.settings.get("diverged_step")
     if steps is not None and len(steps) > chain and steps[chain] >= 0:
         return f" at step {steps[chain]:,}"
-    return f" by draw {int(draws.diverged[chain]):,}"
+    return f" by draw {int(draws.diverged_at[chain]):,}"
 
 
 def _mean(draws: Draws, name: str, chain: int, counted: np.ndarray) -> str:

@@ -70,7 +70,7 @@ class MemorySink:
             values=values,
             weight=weight,
             stats={"dt": weight, **stats},
-            diverged=state.divergences.draw,
+            diverged_at=state.divergences.draw,
             last=jax.tree.map(np.asarray, last),
             settings={**spec.settings, **outcome},
             has_position=spec.collect is None,

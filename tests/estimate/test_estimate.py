@@ -12,7 +12,7 @@ def make(values, weight=None):
     values = np.asarray(values, np.float32)
     weight = np.ones(values.shape[:2], np.float32) if weight is None else np.asarray(weight)
     lost = np.full(len(values), -1)
-    return Draws(values=values, weight=weight, stats={}, diverged=lost, last=values[:, -1])
+    return Draws(values=values, weight=weight, stats={}, diverged_at=lost, last=values[:, -1])
 
 
 def autoregression(chains, n, phi, seed):

@@ -152,7 +152,7 @@ def test_temperature_by_block_sees_a_drift():
         estimate.temperature_by_block(draws, 2000)
     weight = np.ones((4, 1000))
     weight[:, 500:] = 0.0
-    lost = dataclasses.replace(draws, weight=weight, diverged=np.full(4, 500))
+    lost = dataclasses.replace(draws, weight=weight, diverged_at=np.full(4, 500))
     np.testing.assert_array_equal(
         np.isnan(estimate.temperature_by_block(lost, 4).value), [0, 0, 1, 1]
     )

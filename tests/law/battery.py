@@ -98,7 +98,7 @@ def mean_step(draws: sundman.Draws) -> float:
 
 def lost(draws: sundman.Draws) -> int:
     """How many chains diverged."""
-    return int(np.sum(draws.diverged >= 0))
+    return int(np.sum(draws.diverged))
 
 
 def check_law(draws: sundman.Draws, expected: Mapping[str, Expected]) -> None:

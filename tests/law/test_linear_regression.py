@@ -156,7 +156,7 @@ def run(
 def without_first(draws: sundman.Draws, n: int) -> sundman.Draws:
     stats = {name: values[:, n:] for name, values in draws.stats.items()}
     return sundman.Draws(
-        draws.position[:, n:], draws.weight[:, n:], stats, draws.diverged, draws.last
+        draws.position[:, n:], draws.weight[:, n:], stats, draws.diverged_at, draws.last
     )
 
 
@@ -172,7 +172,7 @@ def moments(draws: sundman.Draws, z: Floats, weight: Floats | None = None):
         [z, squares.reshape(*z.shape[:2], -1), np.square(z).mean(axis=-1, keepdims=True)], axis=-1
     )
     weight = draws.weight if weight is None else weight
-    found = sundman.estimate.mean(sundman.Draws(values, weight, {}, draws.diverged, None))
+    found = sundman.estimate.mean(sundman.Draws(values, weight, {}, draws.diverged_at, None))
     return (
         Estimate(found.value[:D], found.error[:D]),
         Estimate(found.value[D:-1].reshape(D, D), found.error[D:-1].reshape(D, D)),

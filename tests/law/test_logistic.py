@@ -60,7 +60,7 @@ def run(sampler: sundman.Sampler) -> sundman.Draws:
     )
     w = np.concatenate([draws.position["w"], draws.position["b"][..., None]], axis=-1)
     kept = slice(DROP // THIN, None)
-    return sundman.Draws(w[:, kept], draws.weight[:, kept], {}, draws.diverged, None)
+    return sundman.Draws(w[:, kept], draws.weight[:, kept], {}, draws.diverged_at, None)
 
 
 @pytest.mark.slow  # the exact law with minibatches is in test_linear_regression.py

@@ -94,7 +94,7 @@ def averages(target: Target, sampler: sundman.Sampler, start: float) -> dict[str
         thin=8,
         stats=(),
     )
-    assert (draws.diverged == -1).all()
+    assert not draws.diverged.any()
     x = np.asarray(draws.position, np.float64)[..., 0]
     weight = draws.weight.astype(np.float64)
     return {

@@ -89,7 +89,7 @@ def test_lost_chains_are_told(key, lost):
     weight, diverged = draws.weight.copy(), np.full(4, -1)
     weight[:lost, first:], diverged[:lost] = 0.0, first
     settings = {**draws.settings, "diverged_step": np.where(diverged < 0, -1, first + 1).tolist()}
-    changed = {"weight": weight, "diverged": diverged, "settings": settings}
+    changed = {"weight": weight, "diverged_at": diverged, "settings": settings}
     report = sundman.report.of_run(
         sundman.Draws(**{**vars(draws), **changed}), target=targets.star()
     )

@@ -152,7 +152,7 @@ def test_diverged_chain_is_flagged_and_weighs_nothing(key):
             steps=50,
             online=lambda x: x[0],
         )
-    np.testing.assert_array_equal(draws.diverged, [-1, 0, -1])
+    np.testing.assert_array_equal(draws.diverged_at, [-1, 0, -1])
     np.testing.assert_array_equal((draws.weight > 0).all(axis=1), [True, False, True])
     assert (draws.weight[1] == 0).all()
     assert np.isfinite(sundman.estimate.mean(draws, lambda x: x[0] < 1.0).value)
@@ -171,10 +171,10 @@ def test_draws_of_a_chain_running_away_do_not_rule_the_average():
             steps=20_000,
             thin=2,
         )
-    lost = draws.diverged >= 0
+    lost = draws.diverged
     assert 0 < lost.sum() < 64
     finite = np.isfinite(draws.position).all(axis=-1)
-    assert (finite.sum(axis=1)[lost] >= draws.diverged[lost]).all()
+    assert (finite.sum(axis=1)[lost] >= draws.diverged_at[lost]).all()
     found = sundman.estimate.mean(draws, target.observables["x2"])
     assert found.value == pytest.approx(target.truth["x2"], rel=0.05)
 
@@ -189,7 +189,7 @@ def test_divergence_after_the_last_draw_is_seen(key):
             steps=20,
             thin=20,
         )
-    assert draws.diverged[0] == 0
+    assert draws.diverged_at[0] == 0
 
 
 def test_noisy_gradient_is_fresh_each_step_and_chain(key):

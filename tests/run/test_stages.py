@@ -152,7 +152,7 @@ def test_lost_while_exploring(step, draw, policy, monkeypatch):
         return
     with pytest.warns(sundman.DivergenceWarning, match="1 of 2 chains diverged"):
         draws = sundman.sample(trouble(step), sampler, **arguments)
-    assert draws.diverged.tolist() == [-1, draw]
+    assert draws.diverged_at.tolist() == [-1, draw]
     assert draws.settings["diverged_step"] == [-1, step]
     assert (draws.weight[1, :draw] > 0).all()
     assert (draws.weight[1, draw:] == 0).all()

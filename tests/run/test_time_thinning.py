@@ -70,8 +70,8 @@ def test_a_chain_that_diverges_ends(sampler, key):
             draws=6,
             thin_time=0.3,
         )
-    assert draws.diverged[0] == -1
-    assert draws.diverged[1] >= 0
+    assert draws.diverged_at[0] == -1
+    assert draws.diverged[1]
     assert draws.weight[1, -1] == 0
     assert np.isfinite(draws.position[0]).all()
 

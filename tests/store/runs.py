@@ -84,7 +84,7 @@ def broken_off(path, piece=7, **changes):
 
 
 def parts_of(draws):
-    names = ("values", "weight", "last", "online", "diverged")
+    names = ("values", "weight", "last", "online", "diverged_at")
     return {name: getattr(draws, name) for name in names} | {"stats": dict(draws.stats)}
 
 

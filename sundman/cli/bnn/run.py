@@ -240,7 +240,7 @@ def run_networks(
     page = page or path / results_dir.REPORT
     write(_report(results, predictives, path), page)
     print_line(out, f"Report: {page}")
-    if all((draws.diverged >= 0).all() for draws in runs.values()):
+    if all(draws.diverged.all() for draws in runs.values()):
         raise RunFailed("all chains diverged; use a smaller step")
 
 

@@ -119,7 +119,7 @@ class Toy:
             f"{low:.2g} to {high:.2g}",
             f"{estimate.total_variation(draws, self.target, edges):.4f}",
             f"{estimate.ess(draws, self.target.potential):,.0f}",
-            str(np.count_nonzero(draws.diverged >= 0)),
+            str(np.count_nonzero(draws.diverged)),
         ]
 
 

@@ -123,7 +123,7 @@ class ToyResults:
 
 
 def _chains_lost(draws: sundman.Draws) -> int:
-    return int(np.count_nonzero(draws.diverged >= 0))
+    return int(np.count_nonzero(draws.diverged))
 
 
 def _cell(value: float, error: float, exact: float) -> str:
