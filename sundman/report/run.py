@@ -22,9 +22,8 @@ from sundman.draws import Draws
 from sundman.gradients import GradientEstimator, Potential
 from sundman.posterior import Posterior
 from sundman.report import run_tables
-from sundman.report.model import Report, Section
+from sundman.report.model import Report, Section, duration
 from sundman.report.run_tables import Average
-from sundman.report.values import duration
 from sundman.run.spec import RunSpec
 from sundman.store import StoreError
 from sundman.targets import Target

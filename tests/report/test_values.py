@@ -5,8 +5,8 @@ import jax
 import numpy as np
 import pytest
 
-from sundman.report.html import numeric
-from sundman.report.values import duration, flat, shown
+from sundman.report.model import duration, flat, shown
+from sundman.report.page import numeric
 
 
 @pytest.mark.parametrize(
