@@ -14,8 +14,16 @@ from pathlib import Path
 
 import sundman
 from sundman import check
-from sundman.paper.experiment import SCALES, Findings, Task
-from sundman.paper.result_cache import Console, Numbers, ResultCache, to_json, write_text
+from sundman.paper.experiment import (
+    SCALES,
+    Console,
+    Findings,
+    Numbers,
+    ResultCache,
+    Task,
+    to_json,
+    write_text,
+)
 from sundman.report.model import Figure, Report, Section, Table, Verdict
 
 # By name: an experiment that draws needs matplotlib, which not everyone has.

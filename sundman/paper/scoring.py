@@ -12,7 +12,7 @@ import numpy as np
 
 import sundman
 from sundman import metrics
-from sundman.paper.result_cache import Numbers
+from sundman.paper.experiment import Numbers
 
 Weighting = Literal["weighted", "unweighted"]
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 
-from sundman.paper import cost, network
+from sundman.paper import network
 from sundman.paper.experiment import Findings, NetworkBudget, Task
 from sundman.paper.measured import Measured, all_of, equal, error_text, less, over_seeds
 from sundman.paper.network import Chain
@@ -126,7 +126,7 @@ def run(task: Task) -> Findings:
         kind: chain_of(task, "horseshoe", kind, DTAU["horseshoe"], task.seed)
         for kind in ("sgld", "sa-sgld")
     }
-    times = cost.step_times(task, both)
+    times = network.step_times(task, both)
     kinds: dict[bool, tuple[Weighting, ...]] = {
         True: ("weighted", "unweighted"),
         False: ("weighted",),
@@ -153,7 +153,7 @@ def run(task: Task) -> Findings:
         },
         verdicts=[
             *judge(rows, task.scale.table, task.cache.scale),
-            cost.verdict(times, task.scale.table.width, task.cache.scale),
+            network.cost_verdict(times, task.scale.table.width, task.cache.scale),
         ],
         tables=[tabulate(rows, summaries)],
     )

@@ -34,9 +34,8 @@ import sundman
 from sundman import check, clocks, estimate, integrators, targets
 from sundman.clocks import SundmanSettings
 from sundman.paper import experiment
-from sundman.paper.experiment import Task
+from sundman.paper.experiment import Numbers, Task
 from sundman.paper.measured import Measured, equal, over_seeds
-from sundman.paper.result_cache import Numbers
 from sundman.report.model import Outcome, Verdict
 from sundman.value import Number, Value
 

@@ -18,9 +18,8 @@ import sundman
 from sundman import estimate, gradients, targets
 from sundman.clocks import SundmanSettings
 from sundman.paper import experiment
-from sundman.paper.experiment import ToyBudget
+from sundman.paper.experiment import Numbers, ResultCache, ToyBudget
 from sundman.paper.measured import Measured
-from sundman.paper.result_cache import Numbers, ResultCache
 
 OBSERVABLES = {
     "star": ("r2", "x2y2", "outer", "U", "virial", "grad2"),

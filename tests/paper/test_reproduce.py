@@ -4,9 +4,8 @@ import functools
 
 import pytest
 
-from sundman.paper import NAMES, cost, network, run, toys
-from sundman.paper.experiment import SCALES, ToyBudget
-from sundman.paper.result_cache import ResultCache
+from sundman.paper import NAMES, network, run, toys
+from sundman.paper.experiment import SCALES, ResultCache, ToyBudget
 from sundman.paper.toys import Toy
 
 ROWS = ["gaussian/sa-sgld"]
@@ -16,7 +15,7 @@ table = functools.partial(run, "table1", scale="test", data="digits", rows=ROWS)
 @pytest.fixture(autouse=True)
 def _no_timing(monkeypatch):
     times = {"sgld": [1.0, 1.1, 1.0], "sa-sgld": [1.0, 1.1, 1.0]}
-    monkeypatch.setattr(cost, "measure", lambda chains, data: times)
+    monkeypatch.setattr(network, "measure_step_times", lambda chains, data: times)
 
 
 def test_table_is_deterministic_and_goes_on(tmp_path, monkeypatch):

@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from sundman.paper.result_cache import ResultCache, digest, to_json
+from sundman.paper.experiment import ResultCache, digest, to_json
 
 
 def test_a_run_is_done_once(tmp_path):
