@@ -34,10 +34,9 @@ from sundman.store.directory import (
     open_run,
 )
 from sundman.store.files import Lock, StoreError
-from sundman.watch.events import Watcher
+from sundman.watch.events import Watcher, watched
 from sundman.watch.log import RunLog
-from sundman.watch.progress import ProgressOption
-from sundman.watch.watchers import all_watchers, watched
+from sundman.watch.progress import ProgressOption, all_watchers
 
 
 def resume(

@@ -19,9 +19,8 @@ from sundman.run.sinks import MemorySink
 from sundman.run.spec import RunSpec, check_spec, count_draws
 from sundman.run.step import STATS
 from sundman.samplers import Sampler
-from sundman.watch.events import Watcher
-from sundman.watch.progress import ProgressOption
-from sundman.watch.watchers import all_watchers, check_watchers, watched
+from sundman.watch.events import Watcher, check_watchers, watched
+from sundman.watch.progress import ProgressOption, all_watchers
 
 
 def sample(

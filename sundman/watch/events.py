@@ -1,9 +1,10 @@
-"""What a run tells those who watch it, after each block of draws."""
+"""What a run tells those who watch it: started before it, told of each block, closed at its end."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from typing import NamedTuple, Protocol
 
 import numpy as np
@@ -85,6 +86,37 @@ class Watcher(Protocol):
           ok: whether it came to its end; False if it was broken off.
         """
         ...
+
+
+@contextmanager
+def watched(
+    watchers: Sequence[Watcher], about: Settings, note: str | None = None
+) -> Iterator[None]:
+    """Start the watchers, and close them however the run ends."""
+    ok = False
+    with ExitStack() as started:
+        for watcher in watchers:
+            watcher.start(about)
+            started.callback(lambda watcher=watcher: watcher.close(ok))
+            if note is not None:
+                watcher.event("resumed", note)
+        yield
+        ok = True
+
+
+def check_watchers(watchers: object) -> None:
+    """Raise unless it is a sequence of watchers."""
+    if isinstance(watchers, (str, Mapping)) or not isinstance(watchers, Sequence):
+        raise TypeError(f"watchers is a sequence of watchers, such as [log]; got {watchers!r}")
+    for watcher in watchers:
+        lacks = [
+            name for name in ("start", "block", "event", "close") if not hasattr(watcher, name)
+        ]
+        if lacks:
+            raise TypeError(
+                f"a watcher has start, block, event and close, such as sundman.JsonLines(path); "
+                f"{watcher!r} has no {lacks[0]}"
+            )
 
 
 def _spread(shape: tuple[int, int]) -> tuple[slice, slice]:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import math
 import sys
 from collections import deque
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, TypeAlias, Union
 
 import numpy as np
 
 from sundman._types import Json, Settings
-from sundman.watch.events import BlockReport, Summary
+from sundman.watch.events import BlockReport, Summary, Watcher
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
@@ -293,3 +294,11 @@ def progress_watcher(progress: ProgressOption, interval: float = 10.0) -> Progre
             f"progress must be True, False, None or a rich.console.Console, got {progress!r}"
         )
     return Progress(progress, interval=interval)
+
+
+def all_watchers(
+    progress: ProgressOption, watchers: Sequence[Watcher], log: Watcher | None = None
+) -> list[Watcher]:
+    """The display, the log and the user's own."""
+    everyone: list[Watcher | None] = [progress_watcher(progress), log, *watchers]
+    return [watcher for watcher in everyone if watcher is not None]

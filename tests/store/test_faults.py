@@ -14,7 +14,7 @@ import pytest
 import sundman
 from sundman.store import checkpoint
 from sundman.store.files import StoreError
-from sundman.watch import watchers as watching
+from sundman.watch import JsonLines
 from tests.compiled import SHARED_PROGRAMS
 from tests.store.runs import ORBAX_FAILS, Do, assert_same, run, whole
 
@@ -223,14 +223,14 @@ def test_store_made_read_only(without_privileges):
 
 @pytest.mark.parametrize("k", [0, 4])
 def test_a_log_that_cannot_be_written_does_not_stop_the_run(tmp_path, monkeypatch, k):
-    left, write = iter(range(1000)), watching.JsonLines._write
+    left, write = iter(range(1000)), JsonLines._write
 
     def failing(self, name, fields):
         if next(left) >= k:
             raise FULL
         write(self, name, fields)
 
-    monkeypatch.setattr(watching.JsonLines, "_write", failing)
+    monkeypatch.setattr(JsonLines, "_write", failing)
     with pytest.warns(UserWarning, match=r"log.jsonl cannot be written.*the run goes on"):
         draws = run(tmp_path / "run")
     assert_same(draws, whole())
