@@ -98,8 +98,9 @@ def test_the_command_line_knows_it(
 
 def test_networks_take_it() -> None:
     from sundman.cli.bnn.plan import make_plan
+    from sundman.cli.results_dir import Request
 
-    plan = make_plan({}, {"name": "digits", "sampler": "tamed-sgld"}, {})
+    plan = make_plan(Request(in_options={"name": "digits", "sampler": "tamed-sgld"}))
     assert plan.name == "tamed-sgld"
     assert plan.sampler.integrator == sundman.integrators.tamed(1.0)
 

@@ -81,10 +81,11 @@ def test_it_is_a_value_and_can_be_sampled() -> None:
 def test_the_command_line_knows_it(capsys: pytest.CaptureFixture[str]) -> None:
     from sundman.cli.bnn.plan import make_plan
     from sundman.cli.main import run
+    from sundman.cli.results_dir import Request
 
     assert run(["bnn", "--help"]) == 0
     assert "hyperbolic" in capsys.readouterr().out
-    plan = make_plan({}, {"name": "digits", "prior": "hyperbolic"}, {})
+    plan = make_plan(Request(in_options={"name": "digits", "prior": "hyperbolic"}))
     params = sundman.models.mlp_init(jax.random.key(0), [64, 5, 10])
     used = {prior for _, prior in priors.assign(plan.posterior.prior, params)}
     assert used == {priors.hyperbolic(1.41, fan_in="leading"), priors.hyperbolic(1.0)}

@@ -1,18 +1,33 @@
-"""The commands and their names."""
+"""The commands and their names, and those of them that are small.
+
+``cite`` and ``reproduce`` are about the papers; ``diagnose``, ``report`` and ``resume`` about runs
+that are on disk.
+"""
 
 from __future__ import annotations
 
-from typing import Annotated
+import shlex
+from pathlib import Path
+from typing import Annotated, Literal, cast
 
 import typer
 
-from sundman import __version__
+import sundman
+from sundman import citations
+from sundman.cli import options, results_dir
 from sundman.cli.bnn import bnn
-from sundman.cli.cite_reproduce import cite, reproduce
+from sundman.cli.bnn import repeat as repeat_bnn
 from sundman.cli.demo import demo
+from sundman.cli.errors import Stopped, UserError, as_user_error, unknown
 from sundman.cli.options import Command, Group
-from sundman.cli.stored_runs import diagnose, report, resume
+from sundman.cli.output import console, print_line, print_table
+from sundman.cli.toy import repeat as repeat_toy
 from sundman.cli.toy import toy
+from sundman.report import of_run, write
+from sundman.run.inputs import TargetLike
+from sundman.run.spec import RunSpec
+from sundman.store import StoreError
+from sundman.store.directory import open_run
 
 app = typer.Typer(
     cls=Group,
@@ -21,11 +36,19 @@ app = typer.Typer(
     rich_markup_mode="markdown",
     help="Langevin samplers with an adaptive step, from the shell.",
 )
+Run = Annotated[
+    Path,
+    typer.Argument(
+        metavar="RUN",
+        help="What --output was, or the store= of a run in Python.",
+        show_default=False,
+    ),
+]
 
 
 def _version(wanted: bool) -> None:
     if wanted:
-        print(f"sundman {__version__}")
+        print(f"sundman {sundman.__version__}")
         raise typer.Exit
 
 
@@ -39,6 +62,210 @@ def top(
 
     Begin with: sundman demo
     """
+
+
+def cite(
+    sampler: Annotated[
+        str | None,
+        typer.Argument(metavar="SAMPLER", help="All works if not given.", show_default=False),
+    ] = None,
+) -> None:
+    """The BibTeX of a sampler, or of everything used here.
+
+    For example:
+
+    sundman cite sa-sgld > references.bib
+    """
+    if sampler is not None and sampler.lower().replace("_", "-") not in citations.names():
+        raise unknown("sampler", sampler, citations.names())
+    print(citations.cite(sampler))
+
+
+def reproduce(
+    name: Annotated[
+        str,
+        typer.Argument(
+            metavar="NAME",
+            help="fig-star, fig-muller-brown, table1, fig-logprob, fig-robustness, theory or all.",
+            show_default=False,
+        ),
+    ],
+    scale: Annotated[
+        str,
+        options.run(
+            "--scale", text="quick (minutes), standard (an hour) or paper. [default: quick]"
+        ),
+    ] = "quick",
+    seed: Annotated[int, options.run("--seed", text="Of everything random. [default: 0]")] = 0,
+    data: Annotated[
+        str | None,
+        options.output("--data", text="Directory that has mnist/ in it, or digits for those."),
+    ] = None,
+    output: Annotated[
+        Path | None,
+        options.output("--output", "-o", text="Directory. [default: runs/reproduce]"),
+    ] = None,
+    no_cache: options.NoCache = False,
+) -> None:
+    """Run an experiment of the SA-SGLD paper, and say of each claim whether it holds.
+
+    What is in the directory already is not done again: a run that was stopped goes on with the
+    same command.
+
+    For example:
+
+    sundman reproduce fig-star
+
+    sundman reproduce table1 --scale standard --data DIR --output table1
+    """
+    from sundman import paper  # here, since it loads matplotlib, which other commands do not need
+
+    options.use_compilation_cache(not no_cache)
+    known = (*paper.NAMES, "all")
+    if name not in known:
+        raise unknown("experiment", name, known)
+    if scale not in paper.SCALES:
+        raise unknown("scale", scale, ("quick", "standard", "paper"))
+    if seed < 0:
+        raise UserError(f"--seed must be 0 or more, got {seed}; use 0, say")
+    directory = (output or Path("runs") / "reproduce").expanduser().absolute()
+    out = console()
+    try:
+        with as_user_error():
+            directory.mkdir(parents=True, exist_ok=True)
+        result = paper.run(
+            name, scale=scale, seed=seed, directory=directory, data=data, console=out
+        )
+    except FileNotFoundError:
+        raise UserError(
+            f"{name} needs MNIST, which was not found; put its four files into DIR/mnist and give "
+            "--data DIR, or use --data digits for a small stand-in"
+        ) from None
+    except KeyboardInterrupt:
+        again = ["sundman", "reproduce", name, "--scale", scale, "--output", str(directory)]
+        again += ["--seed", str(seed)] if seed else []
+        again += ["--data", data] if data is not None else []
+        raise Stopped(f"stopped; go on with: {shlex.join(again)}") from None
+    for table in result.tables:
+        print_table(out, table)
+    for verdict in result.verdicts:
+        print_line(out, f"{verdict.outcome}: {verdict.claim} (ours {verdict.ours})")
+    page = directory / f"{name}-{scale}.html"
+    write(result.report(), page)
+    print_line(out, f"Report: {page}")
+
+
+def _command_of(path: Path) -> Literal["toy", "bnn"] | None:
+    """The command whose results are there; None for a run made in Python."""
+    if not path.exists():
+        raise UserError(f"there is nothing at {path}; give the directory of a run")
+    if (path / results_dir.SETTINGS).is_file():
+        command = results_dir.command_of(path / results_dir.SETTINGS)
+        if command == "toy" or command == "bnn":
+            return command
+    if (path / "run.json").is_file():
+        return None
+    raise UserError(
+        f"{path} is not a run; give the --output of sundman toy or bnn, or the store= of a run"
+    )
+
+
+def _repeat(path: Path, command: Literal["toy", "bnn"], page: Path | None = None) -> None:
+    """Go on with a command from its settings; what is finished is only read."""
+    repeat = repeat_toy if command == "toy" else repeat_bnn
+    repeat(path.expanduser().absolute(), page)
+
+
+def _stored_target(path: Path) -> TargetLike | None:
+    """What was sampled, if the run can tell."""
+    try:
+        return cast(RunSpec, open_run(path).call()).target
+    except StoreError:
+        return None
+
+
+def diagnose(run: Run, no_cache: options.NoCache = False) -> None:
+    """Can I trust this run? One table for each of its chains' samplers or seeds.
+
+    For example:
+
+    sundman diagnose star
+    """
+    options.use_compilation_cache(not no_cache)
+    _command_of(run)
+    runs = results_dir.runs_in(run)
+    if not runs:
+        raise UserError(f"{run} has no run yet; go on with: sundman resume {run}")
+    out = console()
+    for name, path in runs.items():
+        with as_user_error():
+            draws = sundman.Draws.open(path)
+        if len(draws) == 0:
+            raise UserError(f"{path} has no draws yet; go on with: sundman resume {run}")
+        print_line(out, name)
+        sundman.diagnose(draws, _stored_target(path), console=out)
+
+
+def resume(run: Run, no_cache: options.NoCache = False) -> None:
+    """Go on with a run that was stopped or killed, to its end and its report.
+
+    The draws are bit for bit those of a run that was never stopped. What is finished is not done
+    again.
+
+    For example:
+
+    sundman resume star
+    """
+    options.use_compilation_cache(not no_cache)
+    command = _command_of(run)
+    if command is not None:
+        _repeat(run, command)
+        return
+    with results_dir.resumable(run):
+        draws = sundman.resume(run)
+    sundman.diagnose(draws, _stored_target(run), console=console())
+
+
+def report(
+    run: Run,
+    output: Annotated[
+        Path | None,
+        options.output("--output", "-o", text="The file. [default: RUN/report.html]"),
+    ] = None,
+    force: options.Force = False,
+    no_cache: options.NoCache = False,
+) -> None:
+    """Write the report of a run: one page of HTML that needs no other file.
+
+    For example:
+
+    sundman report star --output star.html
+    """
+    options.use_compilation_cache(not no_cache)
+    command = _command_of(run)
+    page = run / results_dir.REPORT
+    if output is not None:
+        page = output.expanduser()
+        _make_writable(page, force)
+    if command is not None:
+        if not (run / results_dir.RESULTS).is_file():
+            raise UserError(f"{run} is not finished; go on with: sundman resume {run}")
+        _repeat(run, command, page)
+        return
+    with as_user_error():
+        write(of_run(run, target=_stored_target(run)), page)
+    print_line(console(), f"Report: {page}")
+
+
+def _make_writable(page: Path, force: bool) -> None:
+    if page.exists() and (page.is_dir() or not force):
+        remedy = "a file" if page.is_dir() else "another --output, or --force to replace it"
+        raise UserError(f"{page} exists; use {remedy}")
+    try:
+        page.parent.mkdir(parents=True, exist_ok=True)
+        page.touch()
+    except OSError as error:
+        raise UserError(f"cannot write {page}: {error.strerror}; use another --output") from None
 
 
 for command in (demo, toy, bnn, reproduce, diagnose, report, resume, cite):

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import functools
+import inspect
 import os
 import tomllib
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -23,6 +25,7 @@ _SAMPLER, _RUN, _OUTPUT = "Sampler settings", "The run", "Input and output"
 
 
 def _setting(*names: str, text: str) -> OptionInfo:
+    """An option of the sampler."""
     return typer.Option(*names, help=text, rich_help_panel=_SAMPLER, show_default=False)
 
 
@@ -41,20 +44,6 @@ Count = int | None
 Text = str | None
 
 Sampler = Annotated[Text, _setting("--sampler", text="The sampler's name; see above.")]
-Step = Annotated[Number, _setting("--step", "--h", text="Step h of a fixed-step sampler.")]
-Dtau = Annotated[Number, _setting("--dtau", text="Step dtau of an adaptive one: dt = psi dtau.")]
-Alpha = Annotated[Number, _setting("--alpha", text="Rate at which the clock forgets.")]
-Low = Annotated[Number, _setting("--m", text="Smallest psi.")]
-High = Annotated[Number, _setting("--M", text="Largest psi.")]
-Power = Annotated[Number, _setting("--r", text="Exponent of zeta in psi.")]
-Omega = Annotated[Number, _setting("--omega", text="Scale of the squared gradient.")]
-Psi = Annotated[Text, _setting("--psi", text="psi: research_code, published or scale_free.")]
-Lag = Annotated[Text, _setting("--lag", text="Which zeta sets the step: none, full or guarded.")]
-Gamma = Annotated[Number, _setting("--gamma", text="Friction of a sampler with momentum.")]
-Sets = Annotated[
-    list[str] | None,
-    _setting("--set", text="Any setting of the sampler, KEY=VALUE; may be repeated."),
-]
 Temperature = Annotated[Number, run("--temperature", "-T", text="T of the law exp(-U/T).")]
 Seed = Annotated[Count, run("--seed", text="Of all random numbers. [default: 0]")]
 Thin = Annotated[Count, run("--thin", text="Keep one draw every so many steps.")]
@@ -67,7 +56,26 @@ NoCache = Annotated[
     bool, output("--no-cache", text="Do not keep compiled programs in the user's cache.")
 ]
 
-_SAMPLER_OPTIONS = ("h", "dtau", "alpha", "m", "M", "r", "omega", "psi", "lag", "gamma")
+_SAMPLER_SETTINGS = {
+    "h": Annotated[Number, _setting("--step", "--h", text="Step h of a fixed-step sampler.")],
+    "dtau": Annotated[
+        Number, _setting("--dtau", text="Step dtau of an adaptive one: dt = psi dtau.")
+    ],
+    "alpha": Annotated[Number, _setting("--alpha", text="Rate at which the clock forgets.")],
+    "m": Annotated[Number, _setting("--m", text="Smallest psi.")],
+    "M": Annotated[Number, _setting("--M", text="Largest psi.")],
+    "r": Annotated[Number, _setting("--r", text="Exponent of zeta in psi.")],
+    "omega": Annotated[Number, _setting("--omega", text="Scale of the squared gradient.")],
+    "psi": Annotated[Text, _setting("--psi", text="psi: research_code, published or scale_free.")],
+    "lag": Annotated[
+        Text, _setting("--lag", text="Which zeta sets the step: none, full or guarded.")
+    ],
+    "gamma": Annotated[Number, _setting("--gamma", text="Friction of a sampler with momentum.")],
+}
+_SETS = Annotated[
+    list[str] | None,
+    _setting("--set", text="Any setting of the sampler, KEY=VALUE; may be repeated."),
+]
 
 
 def without_unset(**options: object) -> dict[str, object]:
@@ -75,10 +83,26 @@ def without_unset(**options: object) -> dict[str, object]:
     return {key: value for key, value in options.items() if value is not None and value != []}
 
 
-def sampler_settings(context: typer.Context) -> dict[str, object]:
-    """The settings of the sampler that were given, by options of their own or by ``--set``."""
-    named = without_unset(**{name: context.params[name] for name in _SAMPLER_OPTIONS})
-    return {**named, **assignments(context.params["sets"] or [], "--set")}
+def with_sampler_settings(command: Callable[..., None]) -> Callable[..., None]:
+    """A command with an option for each setting of a sampler, and ``--set`` for any other.
+
+    Its argument ``sampler_settings`` becomes those that are given on the command line, by name.
+    """
+    signature = inspect.signature(command, eval_str=True)
+    own = [each for name, each in signature.parameters.items() if name != "sampler_settings"]
+    added = [
+        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=option)
+        for name, option in {**_SAMPLER_SETTINGS, "sets": _SETS}.items()
+    ]
+
+    @functools.wraps(command)
+    def with_options(*, sets: Sequence[str] | None, **arguments: object) -> None:
+        named = without_unset(**{name: arguments.pop(name) for name in _SAMPLER_SETTINGS})
+        settings = {**named, **assignments(sets or [], "--set")}
+        command(**arguments, sampler_settings=settings)
+
+    with_options.__signature__ = signature.replace(parameters=[*own, *added])  # type: ignore[attr-defined]
+    return with_options
 
 
 def assignments(texts: Sequence[str], flag: str) -> dict[str, object]:

@@ -14,9 +14,9 @@ import shutil
 import tomllib
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 from sundman import __version__
 from sundman.cli.errors import Stopped, UserError, nearest, one_line
@@ -91,8 +91,25 @@ def repeat_command(command: str, path: Path) -> str:
 
 
 @dataclass(frozen=True)
+class Request:
+    """What the user asked for, by where it was said.
+
+    Attributes:
+      in_file: the settings of a file, by the keys of the command's :class:`CommandSettings`.
+      in_options: those on the command line, which win.
+      sampler_settings: the samplers' settings on the command line, which win, too.
+    """
+
+    in_file: Mapping[str, object] = field(default_factory=dict)
+    in_options: Mapping[str, object] = field(default_factory=dict)
+    sampler_settings: Mapping[str, object] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
 class CommandSettings:
     """The settings of a command by the keys of its settings file: a dataclass with these fields."""
+
+    command: ClassVar[str]
 
     @classmethod
     def keys(cls) -> tuple[str, ...]:
@@ -100,10 +117,20 @@ class CommandSettings:
         return tuple(each.name for each in fields(cls))
 
     @classmethod
-    def merged(cls, in_file: Mapping[str, object], in_options: Mapping[str, object]) -> Self:
+    def asked_in(cls, request: Request) -> Self:
         """Defaults, the settings of a file, and those on the command line, which win."""
-        unchecked: dict[str, Any] = {**in_file, **in_options}  # the types in a file may be wrong
+        # The types in a file may be wrong.
+        unchecked: dict[str, Any] = {**request.in_file, **request.in_options}
         return cls(**unchecked)
+
+    @classmethod
+    def read(cls, path: Path | None) -> dict[str, object]:
+        """The settings of a file, by name and not checked yet; none if there is no file."""
+        return {} if path is None else read_settings(path, cls.command, cls.keys())
+
+    def write(self, directory: Path) -> None:
+        """Write the settings file of a directory of results."""
+        write_settings(directory / SETTINGS, self.command, self.as_dict())
 
     def as_dict(self) -> dict[str, object]:
         """The settings by their keys."""

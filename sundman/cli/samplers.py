@@ -9,6 +9,7 @@ from typing import Any, ParamSpec, TypeAlias
 import sundman
 from sundman.cli.errors import UserError, as_user_error, nearest, unknown
 from sundman.recipes import RECIPES, Recipe
+from sundman.value import Number
 
 SamplerSettings: TypeAlias = dict[str, Any]
 """Settings of one sampler by name; which they are and their types are the recipe's to say."""
@@ -105,6 +106,22 @@ def _check_key(key: str, names: Sequence[str]) -> None:
         raise UserError(f"{who} {has} {key}; its step is {step}: use --{step}")
     every = list(dict.fromkeys(k for name in names for k in settings_of(name)))
     raise UserError(f"{who} {has} {key!r}; {nearest(key, every)}")
+
+
+def scale_free_clock(dtau: Number, alpha: Number, *, r: float, omega: float) -> SamplerSettings:
+    """The settings of the clock whose step is dtau where the squared gradient is ``omega``.
+
+    Args:
+      dtau: the step.
+      alpha: the rate at which the clock forgets.
+      r: the exponent of zeta in psi.
+      omega: the usual squared gradient.
+
+    Returns:
+      Its settings by name.
+    """
+    clock = {"dtau": dtau, "alpha": alpha, "M": 10.0, "r": r, "omega": omega}
+    return {**clock, "psi": "scale_free", "lag": "guarded"}
 
 
 def build(name: str, settings: SamplerSettings, temperature: float) -> sundman.Sampler:

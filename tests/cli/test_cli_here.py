@@ -12,6 +12,7 @@ from sundman.cli import demo, results_dir, samplers
 from sundman.cli.app import app
 from sundman.cli.bnn.plan import make_plan as bnn_plan
 from sundman.cli.demo import toys as demo_toys
+from sundman.cli.results_dir import Request
 from sundman.cli.toy.plan import make_plan as toy_plan
 from sundman.report import Verdict
 
@@ -20,7 +21,7 @@ SMALL = ["--steps", "200", "--burn-in", "100", "--chains", "2", "--thin", "5"]
 
 @pytest.mark.parametrize("target", sundman.targets.names())
 def test_every_sampler_has_settings_for_every_target(target):
-    plan = toy_plan({}, {"target": target, "compare": samplers.names()}, {})
+    plan = toy_plan(Request(in_options={"target": target, "compare": samplers.names()}))
     assert tuple(plan.samplers) == samplers.names()
     for sampler in plan.samplers.values():
         assert sampler.temperature == plan.target.temperature
@@ -28,7 +29,7 @@ def test_every_sampler_has_settings_for_every_target(target):
 
 def test_flags_win_over_the_file_and_the_file_over_defaults():
     read = {"target": "star", "steps": 500, "burn_in": 10, "settings": {"sa-sgld": {"r": 0.3}}}
-    plan = toy_plan(read, {"steps": 700}, {"M": 8.0})
+    plan = toy_plan(Request(read, {"steps": 700}, {"M": 8.0}))
     assert (plan.settings.steps, plan.settings.burn_in) == (700, 10)
     assert plan.settings.settings["sa-sgld"]["r"] == 0.3
     assert plan.samplers["sa-sgld"].settings["M"] == 8.0
@@ -79,7 +80,7 @@ def test_own_names_are_classes(tmp_path):
     x = np.random.default_rng(0).normal(3.0, 2.0, size=(60, 3))
     np.save(tmp_path / "x.npy", x)
     np.save(tmp_path / "y.npy", np.where(x[:, 0] > 3, "up", "down"))
-    plan = bnn_plan({}, {"x": tmp_path / "x.npy", "y": tmp_path / "y.npy"}, {})
+    plan = bnn_plan(Request(in_options={"x": tmp_path / "x.npy", "y": tmp_path / "y.npy"}))
     assert plan.data.classes == 2
     assert "2 classes: down, up" in plan.decisions[0]
     assert plan.data.train.x.mean(axis=0) == pytest.approx(0.0, abs=1e-5)
@@ -96,7 +97,7 @@ def test_every_sampler_has_settings_for_networks(tmp_path, name, task):
     np.save(tmp_path / "x.npy", np.arange(60.0).reshape(30, 2))
     np.save(tmp_path / "y.npy", np.arange(30) % 2)
     files = {"x": tmp_path / "x.npy", "y": tmp_path / "y.npy"}
-    plan = bnn_plan({}, {**files, "task": task, "sampler": name}, {})
+    plan = bnn_plan(Request(in_options={**files, "task": task, "sampler": name}))
     assert plan.name == name
     step = plan.sampler.in_time(plan.posterior.size).settings[
         "dtau" if samplers.recipe(name).adaptive else "h"
@@ -126,7 +127,7 @@ def test_the_demo_ends_with_the_path_of_its_report(here, tmp_path, monkeypatch):
     sampler = sundman.sa_sgld(1e-3, alpha=0.5, m=0.1, M=10.0, r=0.5, omega=100.0)
     draws = sundman.sample(star, sampler, key=jax.random.key(0), chains=2, steps=100)
     runs = dict.fromkeys(("SGLD", "SA-SGLD", "LM", "SA-LM"), draws)
-    plan = bnn_plan({}, {"name": "digits"}, {})
+    plan = bnn_plan(Request(in_options={"name": "digits"}))
     even = np.full((len(plan.data.test.y), 10), 0.1)
     network = demo.Network(plan, {"MAP": even, "SA-SGLD ensemble": even}, draws)
     monkeypatch.setattr(demo_toys, "compare", lambda target, *_: demo_toys.Toy(target, runs))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated
 
@@ -10,12 +11,13 @@ import typer
 from sundman.cli import options, results_dir
 from sundman.cli.bnn.plan import BnnSettings, make_plan
 from sundman.cli.bnn.run import run_networks
+from sundman.cli.results_dir import Request
 
 _DATA = "Your own data"
 
 
+@options.with_sampler_settings
 def bnn(
-    context: typer.Context,
     name: Annotated[
         str | None,
         typer.Argument(
@@ -99,17 +101,6 @@ def bnn(
     seed: options.Seed = None,
     temperature: options.Temperature = None,
     sampler: options.Sampler = None,
-    h: options.Step = None,
-    dtau: options.Dtau = None,
-    alpha: options.Alpha = None,
-    m: options.Low = None,
-    M: options.High = None,
-    r: options.Power = None,
-    omega: options.Omega = None,
-    psi: options.Psi = None,
-    lag: options.Lag = None,
-    gamma: options.Gamma = None,
-    sets: options.Sets = None,
     data: Annotated[
         Path | None,
         options.output("--data", text="Directory of the data sets: it has mnist/, uci/yacht/, ..."),
@@ -121,6 +112,8 @@ def bnn(
     output: options.Output = None,
     force: options.Force = False,
     no_cache: options.NoCache = False,
+    *,
+    sampler_settings: Mapping[str, object],
 ) -> None:
     """Sample the weights of a network, and score its predictive on held-out data.
 
@@ -141,7 +134,6 @@ def bnn(
     sundman bnn --x x.npy --y y.npy --sampler sgld --step 0.05
     """
     options.use_compilation_cache(not no_cache)
-    in_file = results_dir.read_settings(config, "bnn", BnnSettings.keys()) if config else {}
     files = {"x": x, "y": y, "csv": csv, "data": data}
     in_options = options.without_unset(
         **{key: None if path is None else str(path.absolute()) for key, path in files.items()},
@@ -163,8 +155,7 @@ def bnn(
         seed=seed,
         temperature=temperature,
     )
-    # The sampler's own options are read from the context.
-    plan = make_plan(in_file, in_options, options.sampler_settings(context))
+    plan = make_plan(Request(BnnSettings.read(config), in_options, sampler_settings))
     called = plan.data.name.replace(" ", "-")
     directory = output or results_dir.first_free(Path("runs") / f"bnn-{called}")
     run_networks(plan, results_dir.prepare(directory, force))
@@ -172,5 +163,5 @@ def bnn(
 
 def repeat(path: Path, page: Path | None) -> None:
     """Go on with the command whose results are in a directory; what is finished is only read."""
-    settings = results_dir.read_settings(path / results_dir.SETTINGS, "bnn", BnnSettings.keys())
-    run_networks(make_plan(settings, {}, {}), path, resuming=True, page=page)
+    request = Request(BnnSettings.read(path / results_dir.SETTINGS))
+    run_networks(make_plan(request), path, resuming=True, page=page)

@@ -10,12 +10,14 @@ import dataclasses
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 import sundman
 from sundman import check, likelihoods, models, priors, units
 from sundman.cli import samplers
 from sundman.cli.bnn.data import DataSettings, load
 from sundman.cli.errors import UserError, as_user_error, unknown
+from sundman.cli.results_dir import Request
 from sundman.cli.samplers import ALPHA_DTAU, SamplerSettings
 from sundman.data import Dataset
 
@@ -34,6 +36,7 @@ class BnnSettings(DataSettings):
     was given for the sampler, or its settings by its name.
     """
 
+    command: ClassVar[str] = "bnn"
     sampler: str | None = None
     prior: str | None = None
     width: int | None = None
@@ -101,33 +104,21 @@ class Plan:
         return "-".join(str(size) for size in self.sizes)
 
 
-def make_plan(
-    in_file: Mapping[str, object],
-    in_options: Mapping[str, object],
-    sampler_options: Mapping[str, object],
-) -> Plan:
-    """Settle every setting, and check them before anything is run.
-
-    Args:
-      in_file: the settings of a file, by the keys of :class:`BnnSettings`.
-      in_options: those on the command line, which win.
-      sampler_options: the sampler's settings on the command line, which win, too.
-
-    Returns:
-      What to run.
-    """
-    asked = BnnSettings.merged(in_file, in_options)
+def make_plan(request: Request) -> Plan:
+    """Settle every setting, and check them before anything is run."""
+    asked = BnnSettings.asked_in(request)
     _check_numbers(asked)
     name = None if asked.sampler is None else samplers.known_name(asked.sampler, for_networks=True)
     prior = None if asked.prior is None else _known_prior(asked.prior)
     for_sampler = samplers.table("settings", asked.settings)
     if name is not None:
-        samplers.distribute([name], for_sampler, sampler_options)  # refused before data are read
+        # Settings that it does not have are refused before data are read.
+        samplers.distribute([name], for_sampler, request.sampler_settings)
     data, decisions = load(asked)
     classes, size = data.classes, len(data.train.y)
     name = name or ("samadams" if classes is None else "sa-sgld")
     prior = prior or ("gaussian" if classes is None else "horseshoe")
-    own = samplers.distribute([name], for_sampler, sampler_options)[name]
+    own = samplers.distribute([name], for_sampler, request.sampler_settings)[name]
     settings = _complete_settings(name, own, classes=classes, prior=prior, size=size)
     temperature = float(asked.temperature)
     sampler = samplers.build(name, _with_learning_rate(name, settings), temperature)
@@ -245,11 +236,12 @@ def _complete_settings(
     with as_user_error():
         check.positive(dtau=dtau)
     alpha = ALPHA_DTAU / units.time_step(dtau, size, kinetic=chosen.kinetic)
-    clock = {"dtau": dtau, "alpha": alpha, **friction}
     if classes is not None:
-        return {**_PUBLISHED, **clock, "lag": "guarded", **own}
-    clock |= {"M": 10.0, "r": 0.25 if chosen.kinetic else 0.5, "omega": _MEAN_SQUARE / size}
-    return {**clock, "psi": "scale_free", "lag": "guarded", **own}
+        clock = {**_PUBLISHED, "dtau": dtau, "alpha": alpha, "lag": "guarded"}
+    else:
+        r, omega = 0.25 if chosen.kinetic else 0.5, _MEAN_SQUARE / size
+        clock = samplers.scale_free_clock(dtau, alpha, r=r, omega=omega)
+    return {**clock, **friction, **own}
 
 
 def _with_learning_rate(name: str, settings: SamplerSettings) -> SamplerSettings:

@@ -218,7 +218,7 @@ def run_networks(
         f"{lengths.steps_per_epoch} steps, {lengths.burn_in_epochs} of them burn-in.",
     )
     if not resuming:
-        results_dir.write_settings(path / results_dir.SETTINGS, "bnn", settings.as_dict())
+        settings.write(path)
     recorded = recorded_predictions(plan)
     with results_dir.resumable(path):
         tried = {

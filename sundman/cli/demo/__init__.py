@@ -22,6 +22,7 @@ from sundman.cli.bnn.plan import Plan, make_plan
 from sundman.cli.demo import toys as demo_toys
 from sundman.cli.demo.toys import TITLES, Toy
 from sundman.cli.errors import as_user_error
+from sundman.cli.results_dir import Request
 from sundman.report import Figure, Report, Section, Table, write
 
 _BATCH, _FIT_STEPS = 32, 3_000
@@ -106,7 +107,7 @@ class Network:
 
 def compare_networks(steps: int, seed: int) -> Network:
     """The network by maximum a posteriori and by SA-SGLD, from the same start."""
-    plan = make_plan({}, {"name": "digits", "batch": _BATCH}, {})
+    plan = make_plan(Request(in_options={"name": "digits", "batch": _BATCH}))
     first, fit, noise = jax.random.split(jax.random.key(seed), 3)
     init = models.mlp_init(first, plan.sizes)
     fit_steps = min(_FIT_STEPS, steps)

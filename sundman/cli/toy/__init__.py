@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from sundman.cli import options, results_dir
+from sundman.cli.results_dir import Request
 from sundman.cli.toy.plan import ToySettings, make_plan
 from sundman.cli.toy.run import run_samplers
 
 
+@options.with_sampler_settings
 def toy(
-    context: typer.Context,
     target: Annotated[
         str | None,
         typer.Argument(
@@ -49,21 +51,12 @@ def toy(
         list[str] | None,
         options.run("--target-set", text="A setting of the target, as dim=20; may be repeated."),
     ] = None,
-    h: options.Step = None,
-    dtau: options.Dtau = None,
-    alpha: options.Alpha = None,
-    m: options.Low = None,
-    M: options.High = None,
-    r: options.Power = None,
-    omega: options.Omega = None,
-    psi: options.Psi = None,
-    lag: options.Lag = None,
-    gamma: options.Gamma = None,
-    sets: options.Sets = None,
     config: options.Config = None,
     output: options.Output = None,
     force: options.Force = False,
     no_cache: options.NoCache = False,
+    *,
+    sampler_settings: Mapping[str, object],
 ) -> None:
     """Run samplers on a target whose moments are known, and compare with them.
 
@@ -82,7 +75,6 @@ def toy(
     sundman toy star --sampler sgld --step 1e-4 --noise-sigma 20 --chains 64
     """
     options.use_compilation_cache(not no_cache)
-    in_file = results_dir.read_settings(config, "toy", ToySettings.keys()) if config else {}
     in_options = options.without_unset(
         target=target,
         sampler=sampler,
@@ -96,12 +88,11 @@ def toy(
         noise_sigma=noise_sigma,
         target_settings=options.assignments(target_set, "--target-set") if target_set else None,
     )
-    # The sampler's own options are read from the context.
-    plan = make_plan(in_file, in_options, options.sampler_settings(context))
+    plan = make_plan(Request(ToySettings.read(config), in_options, sampler_settings))
     run_samplers(plan, results_dir.prepare(output, force) if output is not None else None)
 
 
 def repeat(path: Path, page: Path | None) -> None:
     """Go on with the command whose results are in a directory; what is finished is only read."""
-    settings = results_dir.read_settings(path / results_dir.SETTINGS, "toy", ToySettings.keys())
-    run_samplers(make_plan(settings, {}, {}), path, resuming=True, page=page)
+    request = Request(ToySettings.read(path / results_dir.SETTINGS))
+    run_samplers(make_plan(request), path, resuming=True, page=page)

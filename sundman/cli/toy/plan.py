@@ -12,13 +12,13 @@ import dataclasses
 import inspect
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import cast
+from typing import ClassVar, cast
 
 import sundman
 from sundman import check, metric_tensors, targets
 from sundman.cli import samplers
 from sundman.cli.errors import UserError, as_user_error, nearest, unknown
-from sundman.cli.results_dir import CommandSettings
+from sundman.cli.results_dir import CommandSettings, Request
 from sundman.cli.samplers import ALPHA_DTAU, SamplerSettings
 from sundman.recipes.registry import KnownTarget
 from sundman.targets import Target, suggest
@@ -33,6 +33,7 @@ class ToySettings(CommandSettings):
     ``settings`` is what was given for the samplers; in a plan, all settings of each by its name.
     """
 
+    command: ClassVar[str] = "toy"
     target: str | None = None
     sampler: str | None = "sa-sgld"
     compare: str | Sequence[str] | None = None
@@ -56,34 +57,21 @@ class Plan:
     settings: ToySettings
 
 
-def make_plan(
-    in_file: Mapping[str, object],
-    in_options: Mapping[str, object],
-    sampler_options: Mapping[str, object],
-) -> Plan:
-    """Settle every setting, and check them before anything is run.
-
-    Args:
-      in_file: the settings of a file, by the keys of :class:`ToySettings`.
-      in_options: those on the command line, which win.
-      sampler_options: the samplers' settings on the command line, which win, too.
-
-    Returns:
-      What to run.
-    """
-    asked = ToySettings.merged(in_file, in_options)
+def make_plan(request: Request) -> Plan:
+    """Settle every setting, and check them before anything is run."""
+    asked = ToySettings.asked_in(request)
     if asked.target is None:
         raise UserError(f"no target is given; write sundman toy {targets.names()[0]}, for instance")
     for_target = {
-        **samplers.table("target_settings", in_file.get("target_settings", {})),
+        **samplers.table("target_settings", request.in_file.get("target_settings", {})),
         **asked.target_settings,
     }
     _check_counts(asked)
     target = _target(asked.target, asked.temperature, for_target)
-    compare = None if "sampler" in in_options else asked.compare
+    compare = None if "sampler" in request.in_options else asked.compare
     names = samplers.names_to_compare(compare) if compare else [samplers.known_name(asked.sampler)]
     for_samplers = samplers.table("settings", asked.settings)
-    own = samplers.distribute(names, for_samplers, sampler_options)
+    own = samplers.distribute(names, for_samplers, request.sampler_settings)
     settings = {name: _complete_settings(target, name, own[name]) for name in names}
     return Plan(
         target,
@@ -151,15 +139,7 @@ def _complete_settings(target: Target, name: str, own: SamplerSettings) -> Sampl
         return {**target.published, "psi": "research_code", "lag": "none", **own}
     dtau = own.get("dtau", step)
     dtau = dtau if isinstance(dtau, int | float) and dtau > 0 else step  # refused when it is built
-    clock = {
-        "dtau": dtau,
-        "alpha": ALPHA_DTAU / dtau,
-        "M": 10.0,
-        "r": 0.5,
-        "omega": squared_gradient,
-        "psi": "scale_free",
-        "lag": "guarded",
-    }
+    clock = samplers.scale_free_clock(dtau, ALPHA_DTAU / dtau, r=0.5, omega=squared_gradient)
     return {**clock, **friction, **own}
 
 

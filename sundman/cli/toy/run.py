@@ -165,7 +165,7 @@ def run_samplers(
     """
     out = console()
     if path is not None and not resuming:
-        results_dir.write_settings(path / results_dir.SETTINGS, "toy", plan.settings.as_dict())
+        plan.settings.write(path)
     with results_dir.resumable(path):
         tried = {name: _sample(plan, name, path, resuming) for name in plan.samplers}
     runs = {name: draws for name, draws in tried.items() if draws is not None}
