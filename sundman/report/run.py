@@ -6,9 +6,9 @@ import math
 import os
 import platform
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from typing import Any
 
 import jax
 import numpy as np
@@ -53,20 +53,23 @@ def of_run(
     """
     _need_matplotlib()
     draws = path_or_draws if isinstance(path_or_draws, Draws) else Draws.open(path_or_draws)
-    stored = _about(draws)
+    facts = RunFacts.of(draws)
     if target is None:
-        target = _stored_target(draws, stored)
+        target = _stored_target(facts)
     diagnosis = diagnose(draws, target, show=False)
     averages = run_tables.averages(draws, target)
     name = _target_name(target)
     return Report(
-        title=f"{draws.settings.get('sampler', 'A run')}{f' on {name}' if name else ''}",
-        summary=" ".join((_what_ran(draws), _how_it_went(draws, diagnosis), *_biased(averages))),
-        command=_command(draws) if command is None else command,
+        title=f"{facts.sampler}{f' on {name}' if name else ''}",
+        summary=" ".join(
+            (_what_ran(draws, facts), _how_it_went(draws, diagnosis), *_biased(averages))
+        ),
+        command=_command(facts) if command is None else command,
         settings=dict(sorted(draws.settings.items())),
-        made=_provenance(draws, stored),
+        made=_provenance(facts),
         sections=tuple(_sections(draws, target, diagnosis, averages)),
-        citations=_citations(draws),
+        # Of a sampler that is not known, this library alone.
+        citations=citations.entries(draws if facts.has_references else "sundman"),
     )
 
 
@@ -75,18 +78,74 @@ def _need_matplotlib() -> None:
         import matplotlib  # noqa: F401
 
 
-def _what_ran(draws: Draws) -> str:
-    settings = draws.settings
+@dataclass(frozen=True)
+class RunFacts:
+    """What a run says about itself, and its store if it has one; empty where nothing is known.
+
+    Attributes:
+      sampler: its name.
+      burn_in: steps before the first draw.
+      seconds: wall time.
+      finished: whether it came to its end.
+      has_references: whether it knows what to cite.
+      path: where it is stored; empty for draws in memory.
+      target: the name of what was sampled.
+      begun: when.
+      made_by: the versions that made it.
+      device: where it ran.
+      key: its random key.
+    """
+
+    sampler: str
+    burn_in: int
+    seconds: float
+    finished: bool
+    has_references: bool
+    path: str = ""
+    target: str = ""
+    begun: str = ""
+    made_by: str = ""
+    device: str = ""
+    key: str = ""
+
+    @classmethod
+    def of(cls, draws: Draws) -> RunFacts:
+        """The facts of the run behind the draws."""
+        settings = draws.settings
+        own = cls(
+            sampler=settings.get("sampler", "A run"),
+            burn_in=settings.get("burn_in") or 0,
+            seconds=settings.get("seconds") or 0.0,
+            finished=settings.get("finished", True),
+            has_references="references" in settings,
+        )
+        if "path" not in settings:
+            return own
+        from sundman.store.directory import open_run
+
+        about = open_run(settings["path"]).about
+        return replace(
+            own,
+            path=settings["path"],
+            target=about["identity"].get("target", ""),
+            begun=about.get("created", "")[:19].replace("T", " "),
+            made_by=f"sundman {about['sundman']}, jax {about['jax']}",
+            device=about.get("device", ""),
+            key=about["identity"].get("key", ""),
+        )
+
+
+def _what_ran(draws: Draws, facts: RunFacts) -> str:
     chains = "One chain" if draws.chains == 1 else f"{draws.chains} chains"
     text = f"{chains} of {len(draws):,} draw{'' if len(draws) == 1 else 's'}"
-    if settings.get("burn_in"):
-        text += f" after a burn-in of {settings['burn_in']:,} steps"
-    if settings.get("seconds"):
-        text += f", in {duration(settings['seconds'])}"
+    if facts.burn_in:
+        text += f" after a burn-in of {facts.burn_in:,} steps"
+    if facts.seconds:
+        text += f", in {duration(facts.seconds)}"
     lost = int(np.sum(draws.diverged))
     if lost:
         text += f"; {lost} of {draws.chains} ran away, and what came after has no weight"
-    ending = "" if settings.get("finished", True) else " The run is not finished."
+    ending = "" if facts.finished else " The run is not finished."
     return f"{text}.{ending}"
 
 
@@ -190,23 +249,14 @@ def _values(draws: Draws, target: object, averages: Sequence[Average]) -> Sectio
     return Section("The draws", text, tables, shown)
 
 
-def _about(draws: Draws) -> Mapping[str, Any]:
-    """What the store says about the run; nothing for draws in memory."""
-    if "path" not in draws.settings:
-        return {}
-    from sundman.store.directory import open_run
-
-    return open_run(draws.settings["path"]).about
-
-
-def _stored_target(draws: Draws, stored: Mapping[str, Any]) -> Target | None:
+def _stored_target(facts: RunFacts) -> Target | None:
     """The target of a stored run on one of the known targets."""
-    if stored.get("identity", {}).get("target") not in sundman.targets.names():
+    if not facts.path or facts.target not in sundman.targets.names():
         return None
     from sundman.store.directory import open_run
 
     try:
-        spec = open_run(draws.settings["path"]).call()
+        spec = open_run(facts.path).call()
     except StoreError:
         return None
     return spec.target if isinstance(spec, RunSpec) and isinstance(spec.target, Target) else None
@@ -218,29 +268,22 @@ def _target_name(target: object) -> str:
     return name if isinstance(name, str) else ""
 
 
-def _citations(draws: Draws) -> Sequence[str]:
-    """What to cite, as BibTeX: this library alone if the sampler is not known."""
-    return citations.entries(draws if "references" in draws.settings else "sundman")
-
-
-def _command(draws: Draws) -> str:
+def _command(facts: RunFacts) -> str:
     """A command that makes the report again from the stored draws; empty for draws in memory."""
-    if "path" not in draws.settings:
-        return ""
-    return f"sundman report {shlex.quote(str(draws.settings['path']))} --output report.html"
+    return f"sundman report {shlex.quote(facts.path)} --output report.html" if facts.path else ""
 
 
-def _provenance(draws: Draws, stored: Mapping[str, Any]) -> dict[str, object]:
+def _provenance(facts: RunFacts) -> dict[str, object]:
     """Versions, dates, key and wall time, as far as they are known."""
-    facts = {
-        "run begun": stored.get("created", "")[:19].replace("T", " "),
-        "run by": f"sundman {stored['sundman']}, jax {stored['jax']}" if stored else "",
-        "device": stored.get("device", ""),
-        "key": stored.get("identity", {}).get("key", ""),
-        "wall time": duration(draws.settings["seconds"]) if draws.settings.get("seconds") else "",
-        "stored at": draws.settings.get("path", ""),
+    known = {
+        "run begun": facts.begun,
+        "run by": facts.made_by,
+        "device": facts.device,
+        "key": facts.key,
+        "wall time": duration(facts.seconds) if facts.seconds else "",
+        "stored at": facts.path,
         "report written": datetime.now(UTC).strftime("%Y-%m-%d %H:%M:%S UTC"),
         "report by": f"sundman {sundman.__version__}, jax {jax.__version__}, "
         f"Python {platform.python_version()}",
     }
-    return {name: fact for name, fact in facts.items() if fact}
+    return {name: fact for name, fact in known.items() if fact}
