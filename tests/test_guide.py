@@ -98,7 +98,7 @@ def test_the_command_line_knows_it(
 
 def test_networks_take_it() -> None:
     from sundman.cli.bnn.plan import make_plan
-    from sundman.cli.results_dir import Request
+    from sundman.cli.settings import Request
 
     plan = make_plan(Request(in_options={"name": "digits", "sampler": "tamed-sgld"}))
     assert plan.name == "tamed-sgld"

@@ -81,7 +81,7 @@ def test_it_is_a_value_and_can_be_sampled() -> None:
 def test_the_command_line_knows_it(capsys: pytest.CaptureFixture[str]) -> None:
     from sundman.cli.bnn.plan import make_plan
     from sundman.cli.main import run
-    from sundman.cli.results_dir import Request
+    from sundman.cli.settings import Request
 
     assert run(["bnn", "--help"]) == 0
     assert "hyperbolic" in capsys.readouterr().out

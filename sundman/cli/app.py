@@ -14,13 +14,14 @@ import typer
 
 import sundman
 from sundman import citations
-from sundman.cli import options, results_dir
+from sundman.cli import options
 from sundman.cli.bnn import bnn
 from sundman.cli.bnn import repeat as repeat_bnn
 from sundman.cli.demo import demo
 from sundman.cli.errors import Stopped, UserError, as_user_error, unknown
 from sundman.cli.options import Command, Group
-from sundman.cli.output import console, print_line, print_table
+from sundman.cli.output import REPORT, RESULTS, console, print_line, print_table, resumable, runs_in
+from sundman.cli.settings import SETTINGS, command_of
 from sundman.cli.toy import repeat as repeat_toy
 from sundman.cli.toy import toy
 from sundman.report import of_run, write
@@ -155,12 +156,12 @@ def reproduce(
     print_line(out, f"Report: {page}")
 
 
-def _command_of(path: Path) -> Literal["toy", "bnn"] | None:
+def _command_behind(path: Path) -> Literal["toy", "bnn"] | None:
     """The command whose results are there; None for a run made in Python."""
     if not path.exists():
         raise UserError(f"there is nothing at {path}; give the directory of a run")
-    if (path / results_dir.SETTINGS).is_file():
-        command = results_dir.command_of(path / results_dir.SETTINGS)
+    if (path / SETTINGS).is_file():
+        command = command_of(path / SETTINGS)
         if command == "toy" or command == "bnn":
             return command
     if (path / "run.json").is_file():
@@ -192,8 +193,8 @@ def diagnose(run: Run, no_cache: options.NoCache = False) -> None:
     sundman diagnose star
     """
     options.use_compilation_cache(not no_cache)
-    _command_of(run)
-    runs = results_dir.runs_in(run)
+    _command_behind(run)
+    runs = runs_in(run)
     if not runs:
         raise UserError(f"{run} has no run yet; go on with: sundman resume {run}")
     out = console()
@@ -217,11 +218,11 @@ def resume(run: Run, no_cache: options.NoCache = False) -> None:
     sundman resume star
     """
     options.use_compilation_cache(not no_cache)
-    command = _command_of(run)
+    command = _command_behind(run)
     if command is not None:
         _repeat(run, command)
         return
-    with results_dir.resumable(run):
+    with resumable(run):
         draws = sundman.resume(run)
     sundman.diagnose(draws, _stored_target(run), console=console())
 
@@ -242,13 +243,13 @@ def report(
     sundman report star --output star.html
     """
     options.use_compilation_cache(not no_cache)
-    command = _command_of(run)
-    page = run / results_dir.REPORT
+    command = _command_behind(run)
+    page = run / REPORT
     if output is not None:
         page = output.expanduser()
         _make_writable(page, force)
     if command is not None:
-        if not (run / results_dir.RESULTS).is_file():
+        if not (run / RESULTS).is_file():
             raise UserError(f"{run} is not finished; go on with: sundman resume {run}")
         _repeat(run, command, page)
         return

@@ -1,11 +1,24 @@
-"""What commands show: tables and lines on the console, and the parts all their reports have."""
+"""What commands show and leave behind: lines and tables, a directory, the parts of all reports.
+
+The directory of the results has in it
+
+    settings.toml    every setting; ``sundman COMMAND --config settings.toml`` repeats it
+    runs/NAME        a run on disk for each sampler or seed
+    results.json     the numbers of the table
+    report.html      the report
+"""
 
 from __future__ import annotations
 
+import json
+import shlex
+import shutil
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
+from pathlib import Path
 
 from rich import box
 from rich import table as rich_table
@@ -14,10 +27,77 @@ from rich.text import Text
 
 import sundman
 from sundman import citations
+from sundman.cli.errors import Stopped, UserError
+from sundman.cli.settings import SETTINGS
 from sundman.report import Section, Table, of_run
 from sundman.targets import Target
 
+RUNS, RESULTS, REPORT, FIGURE = "runs", "results.json", "report.html", "demo.png"
 _WIDTH = 120
+
+
+def prepare_directory(path: Path, force: bool) -> Path:
+    """An empty directory that can be written; results in it are only replaced by ``force``."""
+    path = path.expanduser().absolute()
+    try:
+        if path.is_dir() and any(path.iterdir()):
+            _clear(path, force)
+        path.mkdir(parents=True, exist_ok=True)
+        probe = path / ".write-test"
+        probe.touch()
+        probe.unlink()
+    except OSError as error:
+        reason = error.strerror or error
+        raise UserError(f"cannot write to {path}: {reason}; use another --output") from None
+    return path
+
+
+def _clear(path: Path, force: bool) -> None:
+    ours = {SETTINGS, RUNS, RESULTS, REPORT, FIGURE}
+    if not force:
+        raise UserError(f"{path} exists; use another --output, or --force to replace it")
+    if not {entry.name for entry in path.iterdir()} <= ours:
+        raise UserError(f"{path} holds files that are not results of sundman; use another --output")
+    for entry in path.iterdir():
+        shutil.rmtree(entry) if entry.is_dir() else entry.unlink()
+
+
+def first_free_directory(base: Path) -> Path:
+    """``base``, or the first of base-2, base-3, ... that does not exist."""
+    path, number = base, 1
+    while path.exists():
+        number += 1
+        path = base.with_name(f"{base.name}-{number}")
+    return path
+
+
+def runs_in(path: Path) -> dict[str, Path]:
+    """The runs in a directory of results, by name; or the run that ``path`` itself is."""
+    if (path / "run.json").is_file():
+        return {path.name: path}
+    runs = sorted((path / RUNS).glob("*/run.json"))
+    return {run.parent.name: run.parent for run in runs}
+
+
+def write_results(path: Path, results: Mapping[str, object]) -> None:
+    """The numbers as JSON."""
+    (path / RESULTS).write_text(json.dumps(results, indent=1, default=float), encoding="utf-8")
+
+
+@contextmanager
+def resumable(path: Path | None) -> Iterator[None]:
+    """Ctrl-C inside leaves a run that can be gone on with, and says how."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        if path is None:
+            raise
+        raise Stopped(f"stopped; go on with: sundman resume {shlex.quote(str(path))}") from None
+
+
+def repeat_command(command: str, path: Path) -> str:
+    """The command that makes the results in a directory again."""
+    return f"sundman {command} --config {shlex.quote(str(path / SETTINGS))}"
 
 
 def console() -> Console:

@@ -8,11 +8,11 @@ import pytest
 
 import sundman
 from sundman import paper
-from sundman.cli import demo, results_dir, samplers
+from sundman.cli import demo, samplers
 from sundman.cli.app import app
 from sundman.cli.bnn.plan import make_plan as bnn_plan
 from sundman.cli.demo import toys as demo_toys
-from sundman.cli.results_dir import Request
+from sundman.cli.settings import Request, read_settings, write_settings
 from sundman.cli.toy.plan import make_plan as toy_plan
 from sundman.report import Verdict
 
@@ -39,9 +39,9 @@ def test_flags_win_over_the_file_and_the_file_over_defaults():
 def test_settings_survive_the_file(tmp_path):
     settings = {"target": 'a "b" é', "steps": 5, "x": 1e-5, "on": True, "none": None}
     settings |= {"compare": ["sgld", "lm"], "settings": {"sa-sgld": {"dtau": 0.1}, "r": 0.5}}
-    results_dir.write_settings(tmp_path / "s.toml", "toy", settings)
+    write_settings(tmp_path / "s.toml", "toy", settings)
     del settings["none"]
-    assert results_dir.read_settings(tmp_path / "s.toml", "toy", tuple(settings)) == settings
+    assert read_settings(tmp_path / "s.toml", "toy", tuple(settings)) == settings
 
 
 @pytest.mark.filterwarnings("default")

@@ -8,10 +8,11 @@ from typing import Annotated
 
 import typer
 
-from sundman.cli import options, results_dir
+from sundman.cli import options
 from sundman.cli.bnn.plan import BnnSettings, make_plan
 from sundman.cli.bnn.run import run_networks
-from sundman.cli.results_dir import Request
+from sundman.cli.output import first_free_directory, prepare_directory
+from sundman.cli.settings import SETTINGS, Request
 
 _DATA = "Your own data"
 
@@ -157,11 +158,11 @@ def bnn(
     )
     plan = make_plan(Request(BnnSettings.read(config), in_options, sampler_settings))
     called = plan.data.name.replace(" ", "-")
-    directory = output or results_dir.first_free(Path("runs") / f"bnn-{called}")
-    run_networks(plan, results_dir.prepare(directory, force))
+    directory = output or first_free_directory(Path("runs") / f"bnn-{called}")
+    run_networks(plan, prepare_directory(directory, force))
 
 
 def repeat(path: Path, page: Path | None) -> None:
     """Go on with the command whose results are in a directory; what is finished is only read."""
-    request = Request(BnnSettings.read(path / results_dir.SETTINGS))
+    request = Request(BnnSettings.read(path / SETTINGS))
     run_networks(make_plan(request), path, resuming=True, page=page)

@@ -15,7 +15,7 @@ import numpy as np
 
 from sundman import data as datasets
 from sundman.cli.errors import UserError, as_user_error, nearest, unknown
-from sundman.cli.results_dir import CommandSettings
+from sundman.cli.settings import CommandSettings
 from sundman.data.base import Dataset, Split, shuffled
 from sundman.data.files import cache_directory
 from sundman.data.sets import mean_and_scale

@@ -17,8 +17,8 @@ from sundman import check, likelihoods, models, priors, units
 from sundman.cli import samplers
 from sundman.cli.bnn.data import DataSettings, load
 from sundman.cli.errors import UserError, as_user_error, unknown
-from sundman.cli.results_dir import Request
 from sundman.cli.samplers import ALPHA_DTAU, SamplerSettings
+from sundman.cli.settings import Request
 from sundman.data import Dataset
 
 _STEPS_OF_CLASSIFICATION, _STEPS_OF_REGRESSION = 20_000, 40_000  # by default

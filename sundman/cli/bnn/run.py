@@ -16,16 +16,20 @@ from scipy.special import stdtrit
 import sundman
 from sundman import metrics, models
 from sundman._types import PyTree
-from sundman.cli import results_dir
 from sundman.cli.bnn.plan import Plan
 from sundman.cli.errors import RunFailed
 from sundman.cli.output import (
+    REPORT,
+    RUNS,
     console,
     print_line,
     print_table,
+    repeat_command,
     report_citations,
     report_facts,
+    resumable,
     run_sections,
+    write_results,
 )
 from sundman.cli.samplers import sample_or_none
 from sundman.report import Figure, Report, Section, Table, write
@@ -79,7 +83,7 @@ def _sample_seed(
         batch_size=None if lengths.batch >= posterior.size else lengths.batch,
         collect=recorded.collect,
         online=recorded.online,
-        store=path / results_dir.RUNS / f"seed-{seed}",
+        store=path / RUNS / f"seed-{seed}",
         resume=resuming,
     )
 
@@ -220,7 +224,7 @@ def run_networks(
     if not resuming:
         settings.write(path)
     recorded = recorded_predictions(plan)
-    with results_dir.resumable(path):
+    with resumable(path):
         tried = {
             f"seed-{seed}": _sample_seed(plan, seed, recorded, path, resuming)
             for seed in range(settings.seed, settings.seed + settings.seeds)
@@ -236,8 +240,8 @@ def run_networks(
     scores = {name: scores_of(plan, each) for name, each in predictives.items()}
     results = SeedScores(runs, scores, [name for name in tried if name not in runs], plan)
     print_table(out, results.table())
-    results_dir.write_results(path, results.as_json())
-    page = page or path / results_dir.REPORT
+    write_results(path, results.as_json())
+    page = page or path / REPORT
     write(_report(results, predictives, path), page)
     print_line(out, f"Report: {page}")
     if all(draws.diverged.all() for draws in runs.values()):
@@ -253,7 +257,7 @@ def _report(results: SeedScores, predictives: Mapping[str, Predictive], path: Pa
     return Report(
         title=f"{plan.name} on {plan.data.name}",
         summary=f"{chains}. On the test rows: {', '.join(means)}.",
-        command=results_dir.repeat_command("bnn", path),
+        command=repeat_command("bnn", path),
         settings={
             key: value for key, value in plan.settings.as_dict().items() if value is not None
         },

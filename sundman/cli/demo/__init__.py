@@ -15,14 +15,24 @@ import numpy as np
 
 import sundman
 from sundman import check, models
-from sundman.cli import options, results_dir
-from sundman.cli import output as show
+from sundman.cli import options
 from sundman.cli.bnn import run as bnn_run
 from sundman.cli.bnn.plan import Plan, make_plan
 from sundman.cli.demo import toys as demo_toys
 from sundman.cli.demo.toys import TITLES, Toy
 from sundman.cli.errors import as_user_error
-from sundman.cli.results_dir import Request
+from sundman.cli.output import (
+    FIGURE,
+    REPORT,
+    console,
+    first_free_directory,
+    prepare_directory,
+    print_line,
+    print_table,
+    report_citations,
+    report_facts,
+)
+from sundman.cli.settings import Request
 from sundman.report import Figure, Report, Section, Table, write
 
 _BATCH, _FIT_STEPS = 32, 3_000
@@ -59,23 +69,23 @@ def demo(
     options.use_compilation_cache(not no_cache)
     with as_user_error():
         check.count("seed", seed, least=0)
-    path = results_dir.prepare(output or results_dir.first_free(Path("sundman-demo")), force)
-    out = show.console()
+    path = prepare_directory(output or first_free_directory(Path("sundman-demo")), force)
+    out = console()
     size = demo_toys.SMALL if quick else demo_toys.FULL
     toys = [demo_toys.compare(target, size, seed) for target in demo_toys.targets_shown()]
     for toy in toys:
         for table in toy.tables:
-            show.print_table(out, table)
+            print_table(out, table)
     network = compare_networks(size.network_steps, seed)
-    show.print_table(out, network.table())
+    print_table(out, network.table())
     png = demo_toys.draw_figure(toys)
-    (path / results_dir.FIGURE).write_bytes(png)
-    page = path / results_dir.REPORT
+    (path / FIGURE).write_bytes(png)
+    page = path / REPORT
     seconds = time.perf_counter() - began
     summary = _what_to_see(network, quick)
     write(_report(toys, network, png, summary, seed, seconds), page)
-    show.print_line(out, summary)
-    show.print_line(out, f"{time.perf_counter() - began:.0f} s. Report: {page}")
+    print_line(out, summary)
+    print_line(out, f"{time.perf_counter() - began:.0f} s. Report: {page}")
 
 
 @dataclass(frozen=True)
@@ -162,7 +172,7 @@ def _report(
         summary=summary,
         command=f"sundman demo --seed {seed}",
         settings={**settings, "digits": network.plan.settings.as_dict()},
-        made=show.report_facts(seed, seconds),
+        made=report_facts(seed, seconds),
         sections=[
             Section("Draws", figures=[drawn]),
             *(Section(TITLES[toy.target.name], tables=list(toy.tables)) for toy in toys),
@@ -178,7 +188,7 @@ def _report(
                 ],
             ),
         ],
-        citations=show.report_citations(["sa-sgld", "sa-lm"]),
+        citations=report_citations(["sa-sgld", "sa-lm"]),
     )
 
 

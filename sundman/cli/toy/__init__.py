@@ -8,8 +8,9 @@ from typing import Annotated
 
 import typer
 
-from sundman.cli import options, results_dir
-from sundman.cli.results_dir import Request
+from sundman.cli import options
+from sundman.cli.output import prepare_directory
+from sundman.cli.settings import SETTINGS, Request
 from sundman.cli.toy.plan import ToySettings, make_plan
 from sundman.cli.toy.run import run_samplers
 
@@ -89,10 +90,10 @@ def toy(
         target_settings=options.assignments(target_set, "--target-set") if target_set else None,
     )
     plan = make_plan(Request(ToySettings.read(config), in_options, sampler_settings))
-    run_samplers(plan, results_dir.prepare(output, force) if output is not None else None)
+    run_samplers(plan, prepare_directory(output, force) if output is not None else None)
 
 
 def repeat(path: Path, page: Path | None) -> None:
     """Go on with the command whose results are in a directory; what is finished is only read."""
-    request = Request(ToySettings.read(path / results_dir.SETTINGS))
+    request = Request(ToySettings.read(path / SETTINGS))
     run_samplers(make_plan(request), path, resuming=True, page=page)

@@ -18,8 +18,8 @@ import sundman
 from sundman import check, metric_tensors, targets
 from sundman.cli import samplers
 from sundman.cli.errors import UserError, as_user_error, nearest, unknown
-from sundman.cli.results_dir import CommandSettings, Request
 from sundman.cli.samplers import ALPHA_DTAU, SamplerSettings
+from sundman.cli.settings import CommandSettings, Request
 from sundman.recipes.registry import KnownTarget
 from sundman.targets import Target, suggest
 

@@ -14,15 +14,19 @@ import numpy as np
 
 import sundman
 from sundman import estimate, gradients
-from sundman.cli import results_dir
 from sundman.cli.errors import RunFailed
 from sundman.cli.output import (
+    REPORT,
+    RUNS,
     console,
     print_line,
     print_table,
+    repeat_command,
     report_citations,
     report_facts,
+    resumable,
     run_sections,
+    write_results,
 )
 from sundman.cli.samplers import sample_or_none
 from sundman.cli.toy.plan import Plan, ToySettings
@@ -147,7 +151,7 @@ def _sample(plan: Plan, name: str, path: Path | None, resuming: bool) -> sundman
         steps=settings.steps - settings.burn_in,
         burn_in=settings.burn_in,
         thin=settings.thin,
-        store=None if path is None else path / results_dir.RUNS / name,
+        store=None if path is None else path / RUNS / name,
         resume=resuming and path is not None,
     )
 
@@ -166,7 +170,7 @@ def run_samplers(
     out = console()
     if path is not None and not resuming:
         plan.settings.write(path)
-    with results_dir.resumable(path):
+    with resumable(path):
         tried = {name: _sample(plan, name, path, resuming) for name in plan.samplers}
     runs = {name: draws for name, draws in tried.items() if draws is not None}
     if not runs:
@@ -177,8 +181,8 @@ def run_samplers(
     for table in results.tables():
         print_table(out, table)
     if path is not None:
-        results_dir.write_results(path, results.as_json())
-        page = page or path / results_dir.REPORT
+        write_results(path, results.as_json())
+        page = page or path / REPORT
         write(_report(results, plan.settings, path), page)
         print_line(out, f"Report: {page}")
     if results.all_lost():
@@ -200,7 +204,7 @@ def _report(results: ToyResults, settings: ToySettings, path: Path) -> Report:
         title=f"{', '.join(results.runs)} on {results.target.name}, "
         f"T = {results.target.temperature:g}",
         summary=summary,
-        command=results_dir.repeat_command("toy", path),
+        command=repeat_command("toy", path),
         settings=settings.as_dict(),
         made=report_facts(settings.seed, sum(n.seconds for n in numbers)),
         sections=[
