@@ -6,6 +6,7 @@ from sundman.estimate.moments import Estimate, covariance, ess, evaluate, mean, 
 from sundman.estimate.temperature import (
     configurational_temperature,
     kinetic_temperature,
+    stiff_temperature,
     temperature_by_block,
 )
 
@@ -21,6 +22,7 @@ __all__ = [
     "mean",
     "quantile",
     "split_rhat",
+    "stiff_temperature",
     "temperature_by_block",
     "total_variation",
     "variance",

@@ -60,7 +60,7 @@ def _split_rhat_of_leaf(
         total = total[alive, None]
         means = first[alive] / total
         within = np.maximum(second[alive] / total - means**2, 0.0).mean(axis=0)
-        between = means.var(axis=0, ddof=1)
+        between = means.var(axis=0, ddof=1) if len(means) > 1 else np.full(means.shape[1], np.nan)
         with np.errstate(divide="ignore", invalid="ignore"):
             rhat = np.sqrt((within + between) / within)
         ratio[where] = rhat.reshape(ratio[where].shape)

@@ -4,26 +4,40 @@ Integration by parts gives, for any fixed centre c and any U that confines,
 
     E[(theta - c) . grad U(theta)] = d T        (configurational)
 
-and momenta of unit mass have E|p|^2 = d T (kinetic).
+and momenta of unit mass have E|p|^2 = d T (kinetic). The same holds along any fixed unit vector v:
+
+    E[(v . (theta - c)) (v . grad U(theta))] = T
+
+so a single direction can be asked for its temperature. A step that is too large, or the noise of
+minibatches, heats the stiffest directions first, and the mean over thousands of others hides it.
 """
 
 from __future__ import annotations
 
 import itertools
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from sundman import check
+from sundman import _chunks, check
 from sundman._types import DrawsArray, PyTree
 from sundman.estimate.moments import Estimate, evaluate, moments, weights
-from sundman.gradients import Potential
+from sundman.gradients import Exact, GradientEstimator, Noisy, Potential, minibatch
+from sundman.noise import Stream
+from sundman.posterior import Posterior
+from sundman.targets import Target
 
 if TYPE_CHECKING:
     from sundman.draws import Draws
+
+TargetLike: TypeAlias = Potential | Target | Posterior | GradientEstimator
+_DRAWS, _DRAWS_OF_POSTERIOR = 1000, 200  # at which the gradient is computed
+_ELEMENTS = 16 * 2**20  # numbers of positions, and of gradients, held at a time
+_FEWEST = 4  # draws of a chain: two halves of two
 
 
 def virial_of(draws: Draws, potential: Potential | None) -> np.ndarray:
@@ -107,3 +121,165 @@ def temperature_by_block(
     return Estimate(
         np.array([each.value for each in averages]), np.array([e.error for e in averages])
     )
+
+
+class Temperatures(NamedTuple):
+    """Temperatures from gradients computed anew: the mean one, and along the stiffest directions.
+
+    Attributes:
+      mean: over all directions, (theta - c) . grad U / d.
+      stiff: along each of the stiffest directions, the stiffest first.
+    """
+
+    mean: Estimate
+    stiff: Estimate
+
+
+def stiff_temperature(
+    draws: Draws,
+    target: TargetLike,
+    *,
+    directions: int = 4,
+    most: int | None = None,
+    rows: int | None = None,
+) -> Estimate:
+    """The temperature along the stiffest directions: T for each of them if the law is right.
+
+    For a fixed unit vector v the mean of (v . (theta - c)) (v . grad U) is T. The directions are
+    the leading eigenvectors of the covariance of the gradient, which is largest where U is
+    steepest. Directions and centres c, one for each chain, are taken from one half of the draws
+    and the mean from the other, and the other way round, so that they are fixed as far as the mean
+    is concerned.
+
+    On a Gaussian of stiffness lambda, SGLD with step h reads 1 / (1 - h lambda / 2) here:
+
+        target = sundman.targets.gaussian(50, condition=1e4)
+        draws = sundman.sample(target, sundman.sgld(1e-4), key=key, steps=50_000, thin=50)
+        sundman.estimate.stiff_temperature(draws, target, directions=1)  # about 2
+        sundman.estimate.configurational_temperature(draws)              # 1.08, the mean
+
+    Args:
+      draws: that kept their positions.
+      target: what was sampled: a potential, one of :mod:`sundman.targets`, a posterior with its
+        data in memory, or a gradient estimator.
+      directions: how many directions; no more than there are coordinates.
+      most: compute no more than so many gradients; 1000 by default, 200 of a posterior.
+      rows: compute the gradients of a posterior on so many rows each, drawn afresh, instead of on
+        all of them. The result is right on average all the same, with a larger error.
+
+    Returns:
+      Value and standard error for each direction, the stiffest first.
+    """
+    check.count("directions", directions, least=1)
+    if most is not None:
+        check.count("most", most, least=_FEWEST)
+    if rows is not None:
+        check.count("rows", rows, least=1)
+    return recomputed_temperatures(draws, target, directions=directions, most=most, rows=rows).stiff
+
+
+def recomputed_temperatures(
+    draws: Draws,
+    target: TargetLike,
+    *,
+    directions: int,
+    most: int | None = None,
+    rows: int | None = None,
+) -> Temperatures:
+    """The mean temperature and the stiff ones, as :func:`stiff_temperature` has them.
+
+    Args:
+      draws: that kept their positions.
+      target: what was sampled.
+      directions: how many stiff ones.
+      most: compute no more than so many gradients.
+      rows: of a posterior, the rows of each gradient; all if it is None.
+
+    Returns:
+      Both, with their errors.
+    """
+    gradient = _estimator(target, rows)
+    data = getattr(gradient, "posterior", None) is not None
+    most = most or (_DRAWS_OF_POSTERIOR if data else _DRAWS)
+    chosen, weight = _spread_draws(draws, most)
+    positions = jax.tree.map(lambda leaf: _chunks.gather(leaf, chosen.ravel()), draws.position)
+    slopes = np.asarray(_gradients(gradient, positions, one_by_one=data))
+    leaves = [leaf.reshape(chosen.size, -1) for leaf in jax.tree.leaves(positions)]
+    x = (leaves[0] if len(leaves) == 1 else np.concatenate(leaves, axis=1)).astype(slopes.dtype)
+    dimension = x.shape[1]
+    x, slopes = (part.reshape(*chosen.shape, dimension) for part in (x, slopes))
+    count = min(directions, dimension)
+    mean, along = np.empty(chosen.shape), np.empty((*chosen.shape, count))
+    half = chosen.shape[1] // 2
+    halves = slice(None, half), slice(half, None)
+    for here, other in (halves, halves[::-1]):
+        w = weight[:, other] + 1e-30  # a chain that was lost early has no weight here
+        centre = np.einsum("cn,cnd->cd", w / w.sum(axis=1, keepdims=True), x[:, other])[:, None]
+        v = _leading(slopes[:, other], weight[:, other], count)
+        away = x[:, here] - centre.astype(x.dtype)
+        mean[:, here] = np.einsum("cnd,cnd->cn", away, slopes[:, here]) / dimension
+        along[:, here] = (away @ v) * (slopes[:, here] @ v)
+    value, error, _ = moments(along, weight)
+    return Temperatures(_average(mean, weight), Estimate(value, error))
+
+
+def _estimator(target: TargetLike, rows: int | None) -> GradientEstimator:
+    """What computes the gradient of U: exact, or on ``rows`` rows of a posterior's data."""
+    posterior = target if isinstance(target, Posterior) else getattr(target, "posterior", None)
+    if isinstance(posterior, Posterior):
+        if posterior.host is not None:
+            raise ValueError("the data of this posterior are streamed: gradients cannot be redone")
+        return minibatch(posterior, None if rows is None or rows >= posterior.size else rows)
+    potential = target.potential if isinstance(target, Target | Exact | Noisy) else target
+    if isinstance(potential, GradientEstimator):
+        return potential
+    if not callable(potential):
+        raise TypeError(
+            "target must be a potential U(position) -> scalar, one of sundman.targets, a "
+            f"sundman.Posterior or a gradient estimator; got {target!r}"
+        )
+    return Exact(potential)
+
+
+def _spread_draws(draws: Draws, most: int) -> tuple[np.ndarray, np.ndarray]:
+    """The numbers of evenly spaced draws, (chain, draw), counted chain after chain; and weights."""
+    size = sum(int(np.prod(leaf.shape[2:])) for leaf in jax.tree.leaves(draws.position))
+    most = max(_FEWEST, min(most, _ELEMENTS // max(size, 1)))
+    alive = np.flatnonzero(draws.weight.max(axis=1) > 0)
+    if not len(alive):
+        raise ValueError("every weight is 0: all chains diverged, there is nothing to average")
+    if len(draws) < _FEWEST:
+        raise ValueError(f"the stiff temperature needs {_FEWEST} draws per chain or more")
+    number = min(len(alive), most // _FEWEST)
+    chains = alive[np.linspace(0, len(alive) - 1, number).astype(int)]
+    steps = np.linspace(0, len(draws) - 1, min(len(draws), most // number)).astype(int)
+    weight = np.asarray(draws.weight[np.ix_(chains, steps)], np.float64)
+    return chains[:, None] * len(draws) + steps, weight
+
+
+@partial(jax.jit, static_argnames=("one_by_one",))
+def _gradients(gradient: GradientEstimator, positions: PyTree, *, one_by_one: bool) -> Array:
+    """grad U at every position, (n, d); the rows of a minibatch are drawn by a key of their own."""
+
+    def at(item: tuple[Array, PyTree]) -> Array:
+        number, position = item
+        stream = Stream(jnp.array([0x5EED, 0x5EED], jnp.uint32), number)
+        _, grads = gradient(stream, position)
+        return jnp.concatenate([leaf.ravel() for leaf in jax.tree.leaves(grads)])
+
+    numbers = jnp.arange(len(jax.tree.leaves(positions)[0]), dtype=jnp.uint32)
+    return (
+        jax.lax.map(at, (numbers, positions)) if one_by_one else jax.vmap(at)((numbers, positions))
+    )
+
+
+def _leading(slopes: np.ndarray, weight: np.ndarray, count: int) -> np.ndarray:
+    """The leading eigenvectors of the weighted covariance of the gradients, (d, count)."""
+    flat, share = slopes.reshape(-1, slopes.shape[-1]), weight.ravel() / weight.sum()
+    centred = (flat - share @ flat) * np.sqrt(share)[:, None]
+    centred = (centred / max(np.abs(centred).max(), 1e-300)).astype(slopes.dtype)
+    if centred.shape[1] <= centred.shape[0]:
+        return np.linalg.eigh((centred.T @ centred).astype(np.float64))[1][:, : -count - 1 : -1]
+    _, vectors = np.linalg.eigh((centred @ centred.T).astype(np.float64))
+    v = centred.T @ vectors[:, : -count - 1 : -1]
+    return v / np.maximum(np.linalg.norm(v, axis=0), 1e-30)
