@@ -25,6 +25,8 @@ from .draws import AllDivergedError as AllDivergedError
 from .draws import DivergenceError as DivergenceError
 from .draws import DivergenceWarning as DivergenceWarning
 from .draws import Draws as Draws
+from .draws import TrustWarning as TrustWarning
+from .draws import Verdict as Verdict
 from .posterior import Batch as Batch
 from .posterior import Position as Position
 from .posterior import Posterior as Posterior
@@ -58,6 +60,7 @@ from .samplers import SamplerState as SamplerState
 from .samplers import compose as compose
 from .store import StoreError as StoreError
 from .units import LearningRate as LearningRate
+from .verdict import judge as judge
 from .watch import JsonLines as JsonLines
 from .watch import TensorBoard as TensorBoard
 from .watch import read_log as read_log

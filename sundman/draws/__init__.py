@@ -1,6 +1,15 @@
-"""Weighted draws: in memory or on disk, resampled, averaged online, and what diverged."""
+"""Weighted draws: in memory or on disk, resampled, averaged online; what diverged; the verdict."""
 
 from sundman.draws.divergence import AllDivergedError, DivergenceError, DivergenceWarning
 from sundman.draws.draws import Draws
+from sundman.draws.trust import Reason, TrustWarning, Verdict
 
-__all__ = ["AllDivergedError", "DivergenceError", "DivergenceWarning", "Draws"]
+__all__ = [
+    "AllDivergedError",
+    "DivergenceError",
+    "DivergenceWarning",
+    "Draws",
+    "Reason",
+    "TrustWarning",
+    "Verdict",
+]

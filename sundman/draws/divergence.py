@@ -10,6 +10,8 @@ import numpy as np
 from sundman._types import Settings
 from sundman.draws.settings import settings_of_chain
 
+FALLS = "U falls without bound: did you pass log p instead of -log p? Use sample(log_density=...)."
+
 
 class DivergenceWarning(UserWarning):
     """Some chains left the region where the potential and its gradient are finite."""

@@ -19,6 +19,7 @@ from sundman._types import DrawsArray, PyTree, Settings
 from sundman.draws import resampling
 from sundman.draws.online import Average
 from sundman.draws.settings import settings_of_chain
+from sundman.draws.trust import Verdict
 from sundman.estimate import Estimate
 
 if TYPE_CHECKING:
@@ -46,6 +47,8 @@ class Draws:
       has_position: whether ``values`` are positions.
       online: averages of the function given as ``online=``, one per chain: ``weighted`` by
         time, ``equal`` with equal weights, and their ``weight`` and ``number``.
+      verdict: whether the run can be trusted, see :func:`sundman.judge`; None for a part of a run,
+        and while it goes on.
     """
 
     values: PyTree
@@ -56,6 +59,7 @@ class Draws:
     settings: Settings = field(default_factory=dict)
     has_position: bool = True
     online: Average | None = field(default_factory=lambda: None)
+    verdict: Verdict | None = None
 
     @classmethod
     def open(cls, path: str | os.PathLike[str]) -> Draws:
@@ -109,10 +113,12 @@ class Draws:
         return (leaves[0] if leaves else self.weight).shape[1]
 
     def __repr__(self) -> str:
-        """Sizes, not contents."""
+        """Sizes, not contents; and the verdict in a few words."""
         shapes = jax.tree.map(lambda leaf: leaf.shape, self.values)
         lost = int(np.sum(self.diverged))
-        return f"Draws(chains={self.chains}, draws={len(self)}, values={shapes}, diverged={lost})"
+        verdict = "" if self.verdict is None else f", verdict='{self.verdict.short}'"
+        sizes = f"chains={self.chains}, draws={len(self)}, values={shapes}"
+        return f"Draws({sizes}, diverged={lost}{verdict})"
 
     def __getitem__(self, index: slice) -> Draws:
         """A slice of the draws of every chain, with their weights."""

@@ -12,6 +12,7 @@ import numpy as np
 from sundman._trees import leaf_names, rebuilt, with_named_leaves
 from sundman._types import PyTree
 from sundman.draws.online import Average, averaged
+from sundman.draws.trust import Verdict
 from sundman.store import checkpoint
 from sundman.store.arrays import Arrays, LazyArray
 from sundman.store.directory import Run, open_run
@@ -74,7 +75,11 @@ def read(path: str | os.PathLike[str]) -> Stored:
         "diverged_at": np.asarray(progress.get("diverged", never)),
         "settings": {**run.about["settings"], **outcome},
         "has_position": run.about["has_position"],
+        "verdict": None,
     }
+    verdict = run.verdict()
+    if verdict is not None:
+        fields["verdict"] = Verdict.from_json(verdict)
 
     @cache
     def state() -> checkpoint.Tree:

@@ -13,7 +13,7 @@ import numpy as np
 import optax
 
 from sundman.draws import divergence
-from sundman.draws.divergence import Divergence
+from sundman.draws.divergence import FALLS, Divergence
 from sundman.noise import Stream
 from sundman.run.setup import RunSetup, engine
 from sundman.run.sinks import DrawSink
@@ -21,6 +21,9 @@ from sundman.run.spec import RunSpec
 from sundman.run.state import Progress, RunState, Timed
 from sundman.run.step import Record
 from sundman.watch.events import BlockReport, Summary, Watcher, summarise
+
+_STARTS_CHECKED = 16  # chains lost at once, each of which costs a gradient to look at
+_FAR_BELOW = -1e20  # a potential that no chain meets but one that falls without bound
 
 
 def execute(
@@ -45,6 +48,7 @@ def execute(
     began, seconds_before = time.perf_counter(), state.progress.seconds
     left = setup.pieces[state.progress.pieces :]
     events: list[Divergence] = []
+    falls = False
     if _is_over(state, setup):  # stopped after its last state was saved
         sink.after_piece(state, over=True, save=False)
         left = []
@@ -54,12 +58,16 @@ def execute(
             if piece.draws:
                 now, raw, health = compute.draw(state, piece)
                 record = jax.tree.map(lambda leaf, n=piece.draws: np.asarray(leaf)[:n], raw)
+                potential = record.stats["potential"]
                 del raw
                 state, record, lost = setup.guard.after_block(state, now, record, health)
                 sink.add(record)
+                falls |= any(_falls(potential[:, event.chain], setup) for event in lost)
             else:
                 now, health = compute.burn(state, piece)
                 state, lost = setup.guard.after_burn_in(state, now, health)
+                low = np.asarray(health.low)
+                falls |= any(low[event.chain] < _FAR_BELOW for event in lost)
             del now
             _check_start(lost, state, setup)
             seconds = time.perf_counter() - began
@@ -87,12 +95,25 @@ def execute(
                 break
     message = divergence.summary(state.divergences, events, spec.settings)
     if message is not None:
+        message += f" {FALLS}" if falls else ""
         warnings.warn(message, divergence.DivergenceWarning, stacklevel=3)
     if state.progress.draws == 0:
         raise divergence.AllDivergedError(
             "every chain diverged in the burn-in: there is no draw to return"
+            + (f". {FALLS}" if falls else "")
         )
     return state
+
+
+def _falls(potential: np.ndarray, setup: RunSetup) -> bool:
+    """Whether U of a chain that ran away went down, not up, as far as it was finite."""
+    U = potential.reshape(len(potential), -1)[:, 0].astype(np.float64)
+    finite = np.isfinite(U)
+    good = U if finite.all() else U[: int(np.argmin(finite))]
+    if len(good) < len(U) and np.isneginf(U[len(good)]):
+        return True
+    far = 10.0 * float(np.max(setup.guard.scale))
+    return len(good) > 1 and good[-1] == good.min() and bool(good[0] - good[-1] > far)
 
 
 def _is_over(state: RunState, setup: RunSetup) -> bool:
@@ -102,19 +123,20 @@ def _is_over(state: RunState, setup: RunSetup) -> bool:
 
 def _check_start(lost: Sequence[Divergence], state: RunState, setup: RunSetup) -> None:
     """Raise if U or its gradient was not finite where a chain began: no step can mend that."""
-    begun = [event.chain for event in lost if event.step == 0]
-    if not begun:
+    if state.progress.steps > 0:
         return
-    chain = jax.tree.map(lambda leaf: leaf[begun[0]], state.now)  # put back where it began
-    stream = Stream(chain.state.key, chain.state.clock.step)
-    value, grads = setup.plan.gradient(stream, chain.position, setup.example)
-    U, norm = float(np.ravel(value)[0]), float(optax.tree.norm(grads))
-    if math.isfinite(U) and math.isfinite(norm):
-        return  # lost later: draws a time apart do not tell the step
-    raise ValueError(
-        f"U and its gradient must be finite where a chain begins: at the first position of chain "
-        f"{begun[0]} U = {U:.6g} and |grad U| = {norm:.6g}; give another init"
-    )
+    # draws a time apart do not tell the step, and a gradient that is not finite shows one later
+    begun = [event.chain for event in lost if event.step <= 1]
+    for number in begun[:_STARTS_CHECKED]:
+        chain = jax.tree.map(lambda leaf, i=number: leaf[i], state.now)  # put back where it began
+        stream = Stream(chain.state.key, chain.state.clock.step)
+        value, grads = setup.plan.gradient(stream, chain.position, setup.example)
+        U, norm = float(np.ravel(value)[0]), float(optax.tree.norm(grads))
+        if not (math.isfinite(U) and math.isfinite(norm)):
+            raise ValueError(
+                "U and its gradient must be finite where a chain begins: at the first position of "
+                f"chain {number} U = {U:.6g} and |grad U| = {norm:.6g}; give another init"
+            )
 
 
 def _report(

@@ -18,7 +18,7 @@ from sundman.noise import Stream
 from sundman.posterior import Posterior
 from sundman.run.chain_mapping import each_chain
 from sundman.run.disk_sink import columns
-from sundman.run.inputs import TargetLike
+from sundman.run.inputs import NegativeLogDensity, TargetLike
 from sundman.run.setup import RunSetup
 from sundman.run.spec import RunSpec
 from sundman.run.state import Chain, RunState
@@ -64,6 +64,8 @@ def _describe_target(target: TargetLike) -> Settings:
         }
     if isinstance(target, Target):
         return {"target": target.name, "target.temperature": target.temperature}
+    if isinstance(target, NegativeLogDensity):
+        return {"target": repr(target)}
     return {"target": getattr(target, "__qualname__", type(target).__qualname__)}
 
 

@@ -25,10 +25,39 @@ from sundman.noise import Stream
 from sundman.posterior import Posterior
 from sundman.samplers import Sampler
 from sundman.targets import Target
-from sundman.value import in_words
+from sundman.value import Value, as_value, in_words
 
 TargetLike: TypeAlias = Potential | Target | Posterior | GradientEstimator
 """What :func:`sundman.sample` takes as its target."""
+
+
+class NegativeLogDensity(Value):
+    """U = -log p, of a log density; equal functions are one program."""
+
+    log_density: Potential
+
+    def __post_init__(self) -> None:
+        self._set(log_density=as_value(log_density=self.log_density))
+
+    def __call__(self, position: PyTree) -> Array:
+        """-log p(position)."""
+        return -self.log_density(position)
+
+    def __repr__(self) -> str:
+        """The name of the function, with its sign."""
+        return f"-{self.log_density!r}"
+
+
+def one_target(target: TargetLike | None, log_density: Potential | None) -> TargetLike:
+    """The target, given as such or by its log density."""
+    if target is not None and log_density is None:
+        return target
+    if target is None and log_density is not None:
+        return NegativeLogDensity(log_density)
+    raise TypeError(
+        "give one of target, which is U = -log p or has it, and log_density=, which is log p; got "
+        f"{'neither' if target is None else 'both'}"
+    )
 
 
 def _posterior(target: TargetLike) -> Posterior | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import cast
 
 import jax
@@ -34,6 +35,7 @@ from sundman.store.directory import (
     open_run,
 )
 from sundman.store.files import Lock, StoreError
+from sundman.verdict.judging import safe_judge, warn
 from sundman.watch.events import Watcher, watched
 from sundman.watch.log import RunLog
 from sundman.watch.progress import ProgressOption, all_watchers
@@ -65,8 +67,11 @@ def resume(
         check.count("checkpoint_every", checkpoint_every, least=1)
     run = open_run(path)
     if run.progress()["finished"]:
-        return Draws.open(path)
-    return _continue(run, None, checkpoint_every, progress, watchers)
+        draws = _judged(run, None)
+    else:
+        draws = _continue(run, None, checkpoint_every, progress, watchers)
+    warn(draws.verdict, stacklevel=2)
+    return draws
 
 
 def start_stored(
@@ -133,8 +138,9 @@ def _continue(
                 "another store"
             )
         if run.progress()["finished"]:
+            draws = _judged(run, spec)
             run.lock.release()
-            return Draws.open(run.path)
+            return draws
         if run.about["jax"] != jax.__version__:
             warnings.warn(
                 f"{run.path} was begun with jax {run.about['jax']}, this is {jax.__version__}: "
@@ -195,6 +201,17 @@ def _execute(
         with Stop() as stop, watched(watchers, spec.settings, note):
             sink = DiskSink(run, checkpoint_every, stop, watchers, written, setup.replicas)
             execute(spec, setup, state, sink, watchers)
+        return _judged(run, spec)
     finally:
         run.lock.release()
-    return Draws.open(run.path)
+
+
+def _judged(run: Run, spec: RunSpec | None) -> Draws:
+    """The draws of a finished run with the verdict on it, which is made if there is none yet."""
+    draws = Draws.open(run.path)
+    if draws.verdict is None:
+        verdict = safe_judge(draws, None if spec is None else spec.target)
+        with suppress(OSError):  # the draws are there, and without it they are judged again
+            run.write_verdict(verdict.as_json())
+        object.__setattr__(draws, "verdict", verdict)
+    return draws

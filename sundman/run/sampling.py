@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import replace as replace_fields
+from typing import cast
 
 from jax import Array
 
@@ -13,21 +14,23 @@ from sundman._types import PyTree
 from sundman.configuration import native_noise
 from sundman.draws import Draws
 from sundman.run.execute import execute
-from sundman.run.inputs import TargetLike, settle_temperature, settle_units
+from sundman.run.inputs import TargetLike, one_target, settle_temperature, settle_units
 from sundman.run.setup import prepare
 from sundman.run.sinks import MemorySink
 from sundman.run.spec import RunSpec, check_spec, count_draws
 from sundman.run.step import STATS
 from sundman.samplers import Sampler
+from sundman.verdict.judging import safe_judge, warn
 from sundman.watch.events import Watcher, check_watchers, watched
 from sundman.watch.progress import ProgressOption, all_watchers
 
 
 def sample(
-    target: TargetLike,
-    sampler: Sampler,
+    target: TargetLike | None = None,
+    sampler: Sampler | None = None,
     *,
     key: Array,
+    log_density: Callable[[PyTree], Array] | None = None,
     steps: int | None = None,
     init: PyTree | None = None,
     chains: int = 1,
@@ -59,6 +62,7 @@ def sample(
         :class:`sundman.Posterior`, or a gradient estimator from :mod:`sundman.gradients`.
       sampler: any sampler of :mod:`sundman.recipes`.
       key: a JAX random key. The same key gives the same draws.
+      log_density: log p(position) -> scalar, up to a constant, instead of ``target``: U = -log p.
       steps: steps after the burn-in; steps // thin draws are kept per chain.
       init: one position for all chains, or one per chain along a leading axis; a target has a
         default. Where the potential accepts either reading, a vector is one position.
@@ -94,8 +98,11 @@ def sample(
 
     Returns:
       The draws with their weights; those of a run on disk stay there and are read when used.
+      ``draws.verdict`` says whether they can be trusted; if not, there is one
+      :class:`sundman.TrustWarning` with what was seen and what to do, see :func:`sundman.judge`.
     """
     check.random_key(key)
+    target = one_target(target, log_density)
     if isinstance(stats, str):
         raise TypeError(f"stats is a sequence of names: write stats=({stats!r},)")
     if store is not None and not str(store).strip():
@@ -104,7 +111,7 @@ def sample(
     stages = sampler.clock.stages if isinstance(sampler, Sampler) else None
     spec = RunSpec(
         target=target,
-        sampler=sampler,
+        sampler=cast(Sampler, sampler),  # which check_spec makes sure of
         key=key,
         init=init,
         chains=chains,
@@ -127,11 +134,13 @@ def sample(
         check.count("checkpoint_every", checkpoint_every, least=1)
     if store is None and (resume or checkpoint_every is not None):
         raise ValueError("resume and checkpoint_every are about a run on disk: give store=")
-    spec = replace_fields(spec, sampler=settle_temperature(target, settle_units(target, sampler)))
+    spec = replace_fields(
+        spec, sampler=settle_temperature(target, settle_units(target, spec.sampler))
+    )
     if store is not None:
         from sundman.run.resume import start_stored  # needs the packages of the extra "store"
 
-        return start_stored(
+        stored = start_stored(
             spec,
             store,
             checkpoint_every=checkpoint_every,
@@ -139,8 +148,13 @@ def sample(
             progress=progress,
             watchers=watchers,
         )
+        warn(stored.verdict, stacklevel=2)
+        return stored
     sink, everyone = MemorySink(), all_watchers(progress, watchers)
     setup, state = prepare(spec)
     with watched(everyone, spec.settings):
         state = execute(spec, setup, state, sink, everyone)
-    return sink.draws(spec, state)
+    kept = sink.draws(spec, state)
+    kept = replace_fields(kept, verdict=safe_judge(kept, target))
+    warn(kept.verdict, stacklevel=2)
+    return kept

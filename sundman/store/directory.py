@@ -79,6 +79,15 @@ class Run:
         """Say how far the run is; readers see these draws from now on."""
         write_json(self.path / "progress.json", dict(progress))
 
+    def verdict(self) -> Settings | None:
+        """The verdict on the run, as last written; None if it was not judged."""
+        path = self.path / "verdict.json"
+        return read_json(path, ("status", "reasons", "note")) if path.exists() else None
+
+    def write_verdict(self, verdict: Settings) -> None:
+        """Say whether the run can be trusted."""
+        write_json(self.path / "verdict.json", verdict)
+
     def structure(self) -> dict[str, PyTree]:
         """The skeletons of values, positions and online averages."""
         return _unpickle(self.path / "structure.pkl")

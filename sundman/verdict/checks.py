@@ -1,0 +1,233 @@
+"""The checks of a verdict: each gives a reason not to trust a run, or none.
+
+A reason is a sentence with the number that was seen and what to do about it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+import jax
+import numpy as np
+
+from sundman.draws import Draws
+from sundman.draws.divergence import FALLS
+from sundman.draws.trust import Reason
+from sundman.estimate import Estimate
+from sundman.estimate.moments import moments
+from sundman.estimate.temperature import TargetLike, Temperatures, recomputed_temperatures
+from sundman.posterior import Posterior
+from sundman.verdict.seen import Seen
+
+ERRORS = 4.0  # what lies within so many standard errors may be chance
+TEMPERATURE = 0.10  # the mean temperature may be off by this share of T,
+STIFF = 0.30  # that of the stiffest directions by this one
+RHAT = 1.1  # chains of one law are below this, if they are long enough
+ESS = 100.0  # effective draws: an error of a tenth of the standard deviation
+DRIFT = 0.5  # of the standard deviation of U, from the first third of the run to the last
+AT_BOUND = 0.5  # the share of draws at a bound of the clock
+UNBOUNDED = "U falls"  # the check that explains all others
+FEWEST = 50  # draws per chain; with fewer a run is too short to judge
+
+_STEPS_FOR_GRADIENTS, _GRADIENTS, _SHARE_OF_ROWS = 20_000, 200, 0.02
+_DIRECTIONS = 4
+_NUMBERS = 60_000  # steps that are looked at
+_NETWORK = 200  # parameters of a posterior from which its weights decide nothing
+_APART = 1.5  # R-hat of what goes somewhere; that of a straight line is 2.6
+_PARTS = 8  # into which a run is cut to see where it goes
+
+
+def _average(column: np.ndarray, weight: np.ndarray) -> Estimate:
+    value, error, _ = moments(column, weight)
+    return Estimate(float(value), float(error))
+
+
+def _posterior(target: object) -> Posterior | None:
+    posterior = target if isinstance(target, Posterior) else getattr(target, "posterior", None)
+    return posterior if isinstance(posterior, Posterior) else None
+
+
+def is_network(draws: Draws, target: object) -> bool:
+    """Whether the kept values are the weights of a model with many of them."""
+    if not draws.has_position or _posterior(target) is None:
+        return False
+    return sum(math.prod(leaf.shape[2:]) for leaf in jax.tree.leaves(draws.values)) >= _NETWORK
+
+
+def lost_chains(draws: Draws) -> Iterator[Reason]:
+    """Chains that ran away."""
+    lost = int(draws.diverged.sum())
+    if lost:
+        of = "its one chain" if draws.chains == 1 else f"{lost} of {draws.chains} chains"
+        yield Reason("lost chains", f"It lost {of}: use a smaller step.")
+
+
+def runaway(seen: Seen) -> Iterator[Reason]:
+    """U that falls without bound, and positions that move away for good."""
+    end = int(np.flatnonzero((seen.weight > 0).any(axis=0))[-1]) + 1  # if all chains are lost
+    if end < _PARTS:
+        return
+    counted = seen.weight[:, :end] > 0
+    U = _course(seen.values[:, :end, 0], counted)
+    falls = -np.diff(U)
+    scale = seen.temperature * math.sqrt((seen.size or 1) / 2)
+    if (falls > 0).all() and falls[-1] > 0.8 * falls[0] and U[0] - U[-1] > 10 * scale:
+        yield Reason(UNBOUNDED, f"{FALLS} If U is right, lengthen the burn-in.")
+        return
+    for index in np.flatnonzero(seen.rhat[1:] > _APART).tolist():
+        x = seen.values[:, :end, 1 + index]
+        away = np.sqrt(_course(np.square(x - x[:, :1]), counted))
+        if not (np.diff(away) > 0).all() or not away[-1] > 1.2 * away[_PARTS // 2 - 1]:
+            continue
+        yield Reason(
+            "wandering",
+            "The positions move away from where they began and do not turn back: in "
+            f"{seen.labels[1 + index]} the last eighth of the run is {away[-1] / away[0]:.2g} "
+            "times as far off as the first. Check that the density can be normalised, and that "
+            "start and step suit its scale; if you passed log p, use sample(log_density=...).",
+        )
+        return
+
+
+def _course(column: np.ndarray, counted: np.ndarray) -> np.ndarray:
+    """The average of each part of the run, over all chains and draws that count."""
+    edges = np.linspace(0, column.shape[1], _PARTS + 1).astype(int)[:-1]
+    sums = np.add.reduceat(np.where(counted, column, 0.0).sum(axis=0), edges)
+    return sums / np.add.reduceat(counted.sum(axis=0), edges)
+
+
+def drift(seen: Seen) -> Iterator[Reason]:
+    """U that differs between the first and the last third of the run."""
+    U, share = seen.blocks["potential"], seen.share
+    third = U.shape[1] // 3
+    if third < 4 or not (share[:, :third] > 0).any() or not (share[:, -third:] > 0).any():
+        return
+    first, last = (
+        _average(U[:, part], share[:, part]) for part in (slice(third), slice(-third, None))
+    )
+    change = last.value - first.value
+    error = math.hypot(first.error, last.error)
+    spread = float(np.std(seen.values[:, -(seen.values.shape[1] // 3) :, 0]))
+    if seen.size is not None and seen.temperature > 0:
+        spread = min(spread, seen.temperature * math.sqrt(seen.size / 2))
+    if abs(change) > ERRORS * error and abs(change) > DRIFT * spread:
+        way = "falling" if change < 0 else "rising"
+        yield Reason(
+            f"U still {way}",
+            f"U is still {way}: {first.value:.6g} in the first third of the run, {last.value:.6g} "
+            "in the last: lengthen the burn-in.",
+        )
+
+
+def _off(measured: Estimate, temperature: float, share: float) -> bool:
+    off = abs(measured.value - temperature)
+    return off > ERRORS * measured.error and off > share * temperature
+
+
+def temperature(draws: Draws, seen: Seen, target: TargetLike | None) -> Iterator[Reason]:
+    """The mean temperature, and that of the stiffest directions."""
+    T = seen.temperature
+    if not T > 0:
+        return
+    measured = {
+        name: _average(seen.blocks[name], seen.share)
+        for name in ("virial", "kinetic_temperature")
+        if name in seen.blocks
+    }
+    kinetic, virial = measured.get("kinetic_temperature"), measured.get("virial")
+    advice = "use a smaller step"
+    if draws.settings.get("batch_size") is not None:
+        advice += " or larger batches"
+    known = virial is not None and virial.error < TEMPERATURE / 2 * T
+    again = _again(draws, target)
+    if (
+        again is not None
+        and not known
+        and not (virial is not None and _off(virial, T, TEMPERATURE))
+    ):
+        # few draws of a skewed number come out cold, with too small an error: only heat is sure
+        virial = again.mean if again.mean.value > T else virial
+    for name, each in (("temperature", virial), ("kinetic temperature", kinetic)):
+        if each is None or not _off(each, T, TEMPERATURE) or (each is kinetic and known):
+            continue
+        text = f"The {name} is {_text(each)} and should be {T:g}: "
+        text += advice if each.value > T else "run longer, or use a smaller step"
+        yield Reason("temperature", f"{text}.")
+        return
+    if again is None:
+        return
+    for number, each in enumerate(map(Estimate, again.stiff.value, again.stiff.error)):
+        if each.value > T and _off(each, T, STIFF):
+            mean = f" (on average over all directions {_text(virial)})" if virial else ""
+            which = ("stiffest", "second stiffest", "third stiffest", "fourth stiffest")[number]
+            yield Reason(
+                "stiff temperature",
+                f"Along the {which} direction the temperature is {_text(each)} and should be "
+                f"{T:g}{mean}: {advice}.",
+            )
+            return
+
+
+def _text(measured: Estimate) -> str:
+    return f"{measured.value:.3g} ± {measured.error:.1g}"
+
+
+def _again(draws: Draws, target: TargetLike | None) -> Temperatures | None:
+    """Temperatures from gradients computed anew, if the run was long enough to pay for them."""
+    steps, chains = draws.settings.get("steps", 0), draws.chains
+    if target is None or not draws.has_position or steps * chains < _STEPS_FOR_GRADIENTS:
+        return None
+    posterior, rows = _posterior(target), None
+    if posterior is not None:
+        if posterior.host is not None:
+            return None
+        batch = draws.settings.get("batch_size") or getattr(target, "batch_size", None)
+        budget = _SHARE_OF_ROWS * steps * chains * (batch or posterior.size)
+        rows = min(posterior.size, max(1, int(budget) // _GRADIENTS))
+    return recomputed_temperatures(
+        draws, target, directions=_DIRECTIONS, most=_GRADIENTS, rows=rows
+    )
+
+
+def mixing(seen: Seen) -> Iterator[Reason]:
+    """Chains, or halves of chains, that do not agree; and too few effective draws."""
+    ratio = seen.rhat
+    worst = int(np.argmax(ratio))
+    if ratio[worst] > RHAT:
+        chains = len(seen.values)
+        who = "The two halves of the chain" if chains == 1 else f"The {chains} chains"
+        yield Reason(
+            "R-hat",
+            f"{who} do not agree: split R-hat of {seen.labels[worst]} is {ratio[worst]:.3g}, above "
+            f"{RHAT:g}: run longer; chains that stay apart sit in different modes.",
+        )
+    _, error, variance = moments(seen.values, seen.weight)
+    size = np.where((variance > 0) & np.isfinite(error), variance / error**2, np.inf)
+    least = int(np.argmin(size))
+    if size[least] < ESS:
+        yield Reason(
+            "effective draws",
+            f"{seen.labels[least]} has {size[least]:.3g} effective draws, fewer than {ESS:g}: run "
+            f"{max(2.0, 2 * ESS / size[least]):.0f} times as long.",
+        )
+
+
+def at_a_bound(draws: Draws) -> Iterator[Reason]:
+    """An adaptive clock that is at one of its bounds most of the time."""
+    numbers = [draws.settings.get(name) for name in ("m", "M", "dtau")]
+    m, M, dtau = (each if isinstance(each, float | int) else math.nan for each in numbers)
+    if not m < M or math.isnan(dtau) or "dt" not in draws.stats:
+        return
+    some = slice(None, None, max(1, draws.weight.size // _NUMBERS))
+    dt = draws.stats["dt"][:, some][draws.weight[:, some] > 0]
+    for bound, share, advice in (
+        ("smallest", np.mean(dt <= 1.01 * m * dtau), "lower m or dtau"),
+        ("largest", np.mean(dt >= 0.99 * M * dtau), "raise M or dtau"),
+    ):
+        if share > AT_BOUND:
+            yield Reason(
+                "clock at a bound",
+                f"{share:.0%} of the draws were made with the {bound} step that the clock allows, "
+                f"where it does not adapt: {advice}.",
+            )

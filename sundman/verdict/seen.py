@@ -1,0 +1,138 @@
+"""What the checks of a run look at: recorded statistics, and a few components of the draws.
+
+A run may have a billion numbers and the verdict has milliseconds, so statistics are averaged over
+stretches of draws, and components are taken at evenly spaced draws.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import jax
+import numpy as np
+
+from sundman import estimate
+from sundman._trees import leaf_paths
+from sundman._types import DrawsArray
+from sundman.draws import Draws
+
+_NUMBERS = 60_000  # looked at, of all that was kept
+_COMPONENTS = 20
+_AVERAGED = ("potential", "virial", "kinetic_temperature")
+
+
+class Seen(NamedTuple):
+    """What the checks look at.
+
+    Attributes:
+      temperature: T of the law.
+      size: d, the number of coordinates; None if it is not known.
+      values: U and some components at evenly spaced draws, (chain, draw, 1 + k).
+      labels: their names.
+      weight: of these draws.
+      rhat: split R-hat of each of them.
+      blocks: the averages of each recorded statistic over stretches of draws, (chain, stretch).
+      share: the weight of each stretch.
+    """
+
+    temperature: float
+    size: int | None
+    values: np.ndarray
+    labels: list[str]
+    weight: np.ndarray
+    rhat: np.ndarray
+    blocks: dict[str, np.ndarray]
+    share: np.ndarray
+
+
+def look(draws: Draws, *, components: bool) -> Seen:
+    """Take a run in; ``components``: whether to look at the kept values, or at U alone."""
+    chains, n = draws.chains, len(draws)
+    chosen = list(_components(draws)) if components else []
+    stride = max(1, -(-chains * n * (1 + len(chosen)) // _NUMBERS))
+    some = slice(None, None, stride)
+    columns = [draws.stats["potential"][:, some], *(each.at(some) for each in chosen)]
+    length = max(1, -(-chains * n * len(_AVERAGED) // _NUMBERS))
+    values = np.stack([np.asarray(column, np.float64) for column in columns], axis=2)
+    weight = np.asarray(draws.weight[:, some], np.float64)
+    share = _sums(None, draws.weight, length)
+    last = jax.tree.leaves(draws.last)
+    temperature = draws.settings.get("temperature")
+    return Seen(
+        temperature=1.0 if temperature is None else float(temperature),
+        size=sum(leaf[0].size for leaf in last) if last else None,
+        values=values,
+        labels=["U", *(each.label for each in chosen)],
+        weight=weight,
+        rhat=_split_rhat(values, weight),
+        blocks={
+            name: _sums(draws.stats[name], draws.weight, length) / np.where(share > 0, share, 1.0)
+            for name in _AVERAGED
+            if name in draws.stats
+        },
+        share=share,
+    )
+
+
+def _split_rhat(values: np.ndarray, weight: np.ndarray) -> np.ndarray:
+    """Split R-hat of each component; 1 of one that is constant, or of too few draws."""
+    if values.shape[1] < 4 or not (weight > 0).any():
+        return np.ones(values.shape[2])
+    part = Draws(values, weight, {}, np.full(len(values), -1), None)
+    return np.nan_to_num(np.atleast_1d(estimate.split_rhat(part)), nan=1.0, posinf=np.inf)
+
+
+class _Component(NamedTuple):
+    """One component of the kept values."""
+
+    leaf: DrawsArray
+    place: tuple[int, ...]
+    label: str
+
+    def at(self, some: slice) -> np.ndarray:
+        """Its numbers at some draws, (chain, draw)."""
+        if isinstance(self.leaf, np.ndarray):
+            return self.leaf[(slice(None), some, *self.place)]
+        part = self.leaf[(slice(None), some, *(slice(i, i + 1) for i in self.place))]
+        return np.asarray(part).reshape(part.shape[:2])
+
+
+def _components(draws: Draws) -> Iterator[_Component]:
+    """A few components of all leaves, evenly spaced."""
+    paths, leaves = leaf_paths(draws.values), jax.tree.leaves(draws.values)
+    real = [(p, leaf) for p, leaf in zip(paths, leaves, strict=True) if _is_real(leaf.dtype)]
+    ends = np.cumsum([0, *(math.prod(leaf.shape[2:]) for _, leaf in real)])
+    total = int(ends[-1])
+    for number in np.linspace(0, total - 1, min(_COMPONENTS, total)).astype(int).tolist():
+        which = int(np.searchsorted(ends, number, side="right")) - 1
+        path, leaf = real[which]
+        shape = leaf.shape[2:]
+        index = (
+            tuple(int(i) for i in np.unravel_index(number - ends[which], shape)) if shape else ()
+        )
+        label = f"{path}[{', '.join(map(str, index))}]" if index else path
+        yield _Component(leaf, index, label)
+
+
+def _is_real(dtype: np.dtype) -> bool:
+    return np.issubdtype(dtype, np.integer) or np.issubdtype(dtype, np.floating)
+
+
+def _sums(column: np.ndarray | None, weight: np.ndarray, length: int) -> np.ndarray:
+    """sum(w f) over stretches of ``length`` draws, (chain, stretch); what is over is left out.
+
+    Without a column f is 1.
+    """
+    count = weight.shape[1] // length
+
+    def cut(array: np.ndarray) -> np.ndarray:
+        return array[:, : count * length].reshape(len(weight), count, length)
+
+    if length == 1:
+        w = np.asarray(weight, np.float64)
+        return w if column is None else w * column
+    if column is None:
+        return cut(weight).sum(axis=2, dtype=np.float64)
+    return np.einsum("csl,csl->cs", cut(weight), cut(column)).astype(np.float64)
