@@ -77,13 +77,14 @@ def runaway(seen: Seen) -> Iterator[Reason]:
         return
     for index in np.flatnonzero(seen.rhat[1:] > _APART).tolist():
         x = seen.values[:, :end, 1 + index]
-        away = np.sqrt(_course(np.square(x - x[:, :1]), counted))
-        if not (np.diff(away) > 0).all() or not away[-1] > 1.2 * away[_PARTS // 2 - 1]:
+        square = _course(np.square(x - x[:, :1]), counted)
+        away = np.sqrt(square.reshape(4, -1).mean(axis=1))
+        if not (np.diff(away) > 0).all() or not away[3] > 1.2 * away[1]:
             continue
         yield Reason(
             "wandering",
             "The positions move away from where they began and do not turn back: in "
-            f"{seen.labels[1 + index]} the last eighth of the run is {away[-1] / away[0]:.2g} "
+            f"{seen.labels[1 + index]} the last quarter of the run is {away[3] / away[0]:.2g} "
             "times as far off as the first. Check that the density can be normalised, and that "
             "start and step suit its scale; if you passed log p, use sample(log_density=...).",
         )
@@ -111,7 +112,9 @@ def drift(seen: Seen) -> Iterator[Reason]:
     spread = float(np.std(seen.values[:, -(seen.values.shape[1] // 3) :, 0]))
     if seen.size is not None and seen.temperature > 0:
         spread = min(spread, seen.temperature * math.sqrt(seen.size / 2))
-    if abs(change) > ERRORS * error and abs(change) > DRIFT * spread:
+    # a transient widens the error of the first third: if it is large, the last one's is the measure
+    early = abs(change) > ERRORS * math.sqrt(2) * last.error and abs(change) > 2 * DRIFT * spread
+    if early or (abs(change) > ERRORS * error and abs(change) > DRIFT * spread):
         way = "falling" if change < 0 else "rising"
         yield Reason(
             f"U still {way}",

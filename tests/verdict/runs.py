@@ -1,0 +1,193 @@
+"""Runs to be judged: good ones of many kinds, and bad ones, each wrong in one way."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+import sundman
+from sundman import gradients, targets
+
+GAUSSIAN = targets.gaussian(4, condition=10.0)
+WELL = targets.double_well(barrier=3.0)
+
+
+def _exact(target, chains):
+    return target.exact(jax.random.key(99), chains)
+
+
+def _logistic(rows=100, features=4):
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(rows, features)).astype(np.float32)
+    y = (rng.uniform(size=rows) < 1 / (1 + np.exp(-x @ np.ones(features)))).astype(np.int32)
+
+    def apply(w, x):
+        return jnp.stack([jnp.zeros(len(x)), x @ w], axis=1)
+
+    return sundman.Posterior(apply, data=(x, y), prior=sundman.priors.gaussian(1.0))
+
+
+LOGISTIC = _logistic()
+
+
+def _network(rows=32, hidden=35):
+    rng = np.random.default_rng(1)
+    x = rng.normal(size=(rows, 4)).astype(np.float32)
+    y = np.tanh(x[:, :1]) + 0.3 * rng.normal(size=(rows, 1)).astype(np.float32)
+    sizes = (4, hidden, 1)
+    likelihood = sundman.likelihoods.gaussian(1.0)
+    posterior = sundman.Posterior(sundman.models.mlp_apply, data=(x, y), likelihood=likelihood)
+    return posterior, sundman.models.mlp_init(jax.random.key(5), sizes)
+
+
+NETWORK, WEIGHTS = _network()
+
+
+def _log_density(x):
+    return -0.5 * jnp.sum(jnp.square(x))
+
+
+def _narrow(x):
+    """Far from 0 compared with its width: theta . G / d is noise there."""
+    return 0.5 * jnp.sum(jnp.square(x - 100.0))
+
+
+def _tree(position):
+    return 0.5 * jnp.sum(position["a"] ** 2) + jnp.sum(position["b"] ** 2)
+
+
+def _gaussian(sampler, **options):
+    options = {"chains": 4, "steps": 40_000, "thin": 10, "init": _exact(GAUSSIAN, 4), **options}
+    return lambda key: sundman.sample(GAUSSIAN, sampler, key=key, **options)
+
+
+def _on(target, sampler, **options):
+    def run(key):
+        return sundman.sample(target, sampler, key=key, **options)
+
+    return run
+
+
+_PLANE = targets.gaussian(2)
+_CLOCK = {"alpha": 1.0, "m": 0.1, "M": 10.0, "r": 0.25, "omega": 20.0, "psi": "scale_free"}
+
+GOOD = {
+    "sgld": _gaussian(sundman.sgld(0.01)),
+    "one chain": _gaussian(sundman.sgld(0.01), chains=1, init=None, steps=80_000),
+    "many chains": _gaussian(sundman.sgld(0.01), chains=64, init=_exact(GAUSSIAN, 64), steps=8000),
+    "another temperature": _gaussian(sundman.sgld(0.01, 0.2), burn_in=1000),
+    "lm": _gaussian(sundman.lm(0.02)),
+    "baoab": _gaussian(sundman.baoab(0.2)),
+    "obabo": _gaussian(sundman.obabo(0.15)),
+    "sghmc": _gaussian(sundman.sghmc(0.05)),
+    "sgnht": _gaussian(sundman.sgnht(0.05)),
+    "samadams": _gaussian(sundman.samadams(0.05, alpha=1.0, omega=20.0, psi="scale_free")),
+    "sa-sgld": _gaussian(sundman.sa_sgld(0.01, **_CLOCK)),
+    "psgld": _gaussian(sundman.psgld(0.01, decay=0.999), burn_in=1000),
+    "equally spaced in time": _on(
+        _PLANE, sundman.sgld(0.05), init=_exact(_PLANE, 4), chains=4, draws=2000, thin_time=0.5
+    ),
+    "star": _on(
+        targets.star(),
+        sundman.sa_sgld(0.0005, alpha=50.0, m=0.1, M=10.0, r=0.5),
+        init=_exact(targets.star(), 32),
+        chains=32,
+        steps=200_000,
+        thin=200,
+    ),
+    "double well": _on(
+        WELL, sundman.sgld(0.005), init=_exact(WELL, 8), chains=8, steps=200_000, thin=100
+    ),
+    "quartic": _on(targets.quartic(), sundman.lm(0.01), chains=4, steps=40_000, thin=10),
+    "replicas": _on(
+        WELL,
+        sundman.replica_exchange_sgld(0.005, ratios=(1.0, 3.0)),
+        init=_exact(WELL, 8),
+        chains=8,
+        steps=50_000,
+        thin=50,
+    ),
+    "log density": lambda key: sundman.sample(
+        log_density=_log_density,
+        sampler=sundman.sgld(0.05),
+        key=key,
+        init=jnp.zeros(3),
+        chains=4,
+        steps=20_000,
+        thin=10,
+    ),
+    "narrow and far from 0": _on(
+        _narrow, sundman.sgld(0.05), init=jnp.full(3, 100.0), chains=4, steps=20_000, thin=10
+    ),
+    "a pytree": _on(
+        _tree,
+        sundman.baoab(0.2),
+        init={"a": jnp.zeros(3), "b": jnp.zeros((2, 2))},
+        chains=4,
+        steps=20_000,
+        thin=10,
+    ),
+    "logistic regression": _on(
+        LOGISTIC, sundman.sgld(3e-3), init=jnp.zeros(4), chains=4, burn_in=1000, steps=20_000,
+        thin=20,
+    ),
+    "minibatches": _on(
+        LOGISTIC, sundman.sgld(1e-3), init=jnp.zeros(4), chains=4, burn_in=3000, steps=50_000,
+        thin=50, batch_size=50,
+    ),
+    "a network": _on(
+        NETWORK, sundman.baoab(0.01), init=WEIGHTS, chains=2, burn_in=3000, steps=25_000, thin=25
+    ),
+    "predictions of a network": _on(
+        NETWORK, sundman.baoab(0.01), init=WEIGHTS, chains=2, burn_in=3000, steps=25_000,
+        thin=25, collect=lambda w: sundman.models.mlp_apply(w, NETWORK.data.x[:20]),
+    ),
+}  # fmt: skip
+
+BAD = {
+    "too hot by noise": (
+        "temperature",
+        _on(
+            gradients.noisy(GAUSSIAN.potential, 10.0), sundman.sgld(0.01),
+            init=_exact(GAUSSIAN, 4), chains=4, steps=40_000, thin=10,
+        ),
+    ),
+    "too hot by minibatches": (
+        "temperature",
+        _on(
+            LOGISTIC, sundman.sgld(1e-2), init=jnp.zeros(4), chains=4, burn_in=1000, steps=10_000,
+            thin=10, batch_size=5,
+        ),
+    ),
+    "too hot by the step": ("temperature", _gaussian(sundman.sgld(0.1))),
+    "different modes": (
+        "R-hat",
+        _on(
+            targets.double_well(barrier=30.0), sundman.sgld(0.002),
+            init=jnp.array([[-1.0], [-1.0], [1.0], [1.0]]), chains=4, steps=40_000, thin=10,
+        ),
+    ),
+    "short burn-in": (
+        "U still falling",
+        _on(_narrow, sundman.sgld(0.002), init=jnp.zeros(3), chains=4, steps=4000),
+    ),
+    "improper": (
+        "wandering",
+        _on(
+            lambda x: 0.5 * x[0] ** 2 + 0.0 * x[1], sundman.sgld(0.05),
+            init=jnp.zeros(2), chains=16, steps=20_000, thin=10,
+        ),
+    ),
+    "lost chains": (
+        "lost chains",
+        _on(
+            lambda x: jnp.sum(x**4), sundman.sgld(0.05),
+            init=jnp.array([[0.1], [0.1], [9.0], [0.1]]), chains=4, steps=20_000, thin=10,
+        ),
+    ),
+    "wrong sign": (
+        "U falls",
+        _on(_log_density, sundman.sgld(0.01), init=jnp.ones(3), chains=4, steps=2000),
+    ),
+}  # fmt: skip

@@ -1,0 +1,159 @@
+"""The verdict at the end of a run: it catches what is wrong, and is silent on good runs."""
+
+import warnings
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import sundman
+from sundman import targets
+from sundman.draws import Reason
+from tests.verdict.runs import BAD, GAUSSIAN, GOOD, LOGISTIC
+
+pytestmark = pytest.mark.filterwarnings("error::sundman.TrustWarning")
+
+
+def told(run, key):
+    """The draws of a run, and what was said of trust."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        draws = run(key)
+    return draws, [each for each in caught if each.category is sundman.TrustWarning]
+
+
+@pytest.mark.parametrize("name", GOOD)
+def test_silent_on_good_runs(name, key):
+    draws = GOOD[name](key)
+    assert draws.verdict.ok, draws.verdict
+    assert draws.verdict.reasons == ()
+    assert draws.verdict.note == ""
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_catches(name, key):
+    check, run = BAD[name]
+    draws, said = told(run, key)
+    assert check in [reason.check for reason in draws.verdict.reasons]
+    assert not draws.verdict.ok
+    (warning,) = said
+    assert str(warning.message) == str(draws.verdict)
+    assert all(str(reason) in str(draws.verdict) for reason in draws.verdict.reasons)
+    assert warning.filename == __file__.replace("test_verdict.py", "runs.py")
+
+
+def test_a_short_run_is_not_judged(key):
+    sampler = sundman.sgld(0.01)
+    draws = sundman.sample(GAUSSIAN, sampler, key=key, chains=4, steps=400, thin=10)
+    assert draws.verdict.status == "unknown"
+    assert not draws.verdict.ok
+    assert str(draws.verdict) == "This run was not judged: too short to judge: 40 draws per chain."
+    assert "verdict='unknown: too short to judge" in repr(draws)
+
+
+def test_a_sweep_is_judged_chain_by_chain(key):
+    steps = jnp.array([0.01, 0.1])
+    draws = sundman.sample(
+        GAUSSIAN, jax.vmap(sundman.sgld)(steps), key=key, chains=2, steps=40_000, thin=2
+    )
+    assert draws.verdict.status == "unknown"
+    assert sundman.judge(draws.chain(0)).ok
+    assert sundman.judge(draws.chain(1)).reasons[0].check == "temperature"
+
+
+def test_parts_are_judged_anew(key):
+    draws, _ = told(BAD["short burn-in"][1], key)
+    assert draws[3000:].verdict is None
+    assert "U still falling" not in sundman.judge(draws[3000:]).short
+
+
+def test_stiff_directions_are_seen_where_the_mean_is_right(key):
+    target = targets.gaussian(200, condition=1e4)
+    draws, (warning,) = told(
+        lambda key: sundman.sample(
+            target, sundman.sgld(1e-4), key=key, chains=8, init=target.exact(key, 8), steps=10_000
+        ),
+        key,
+    )
+    checks = [reason.check for reason in draws.verdict.reasons]
+    assert "stiff temperature" in checks
+    assert "temperature" not in checks
+    assert "on average over all directions 1.0" in str(warning.message)
+
+
+def test_a_clock_at_its_bound(key):
+    sampler = sundman.sa_sgld(0.1, alpha=1.0, m=0.1, M=10.0, r=0.5, omega=1e-6, psi="scale_free")
+    draws, _ = told(
+        lambda key: sundman.sample(GAUSSIAN, sampler, key=key, chains=4, steps=10_000), key
+    )
+    reason = next(each for each in draws.verdict.reasons if each.check == "clock at a bound")
+    assert "smallest step" in reason.text
+
+
+def test_few_effective_draws(key):
+    draws, _ = told(
+        lambda key: sundman.sample(GAUSSIAN, sundman.sgld(0.01), key=key, steps=500), key
+    )
+    assert "effective draws" in draws.verdict.short
+
+
+def test_it_is_stored(tmp_path, key):
+    run = tmp_path / "run"
+    call = {"key": key, "chains": 4, "steps": 40_000, "thin": 10, "store": run}
+    draws, (first,) = told(lambda key: sundman.sample(GAUSSIAN, sundman.sgld(0.1), **call), key)
+    assert draws.verdict.reasons[0].check == "temperature"
+    assert sundman.Draws.open(run).verdict == draws.verdict
+    again, (second,) = told(lambda key: sundman.resume(run), key)
+    assert again.verdict == draws.verdict
+    assert str(first.message) == str(second.message)
+    (run / "verdict.json").unlink()  # as if it had been killed before it was judged
+    assert sundman.Draws.open(run).verdict is None
+    again, _ = told(lambda key: sundman.resume(run), key)
+    assert again.verdict.reasons[0].check == "temperature"
+    assert sundman.Draws.open(run).verdict == again.verdict
+
+
+def test_what_goes_wrong_in_judging_costs_no_draws(key, monkeypatch):
+    def broken(draws, target):
+        raise ZeroDivisionError("by hand")
+
+    monkeypatch.setattr("sundman.verdict.judging.judge", broken)
+    draws = sundman.sample(GAUSSIAN, sundman.sgld(0.01), key=key, steps=100)
+    assert draws.verdict.status == "unknown"
+    assert "ZeroDivisionError: by hand" in str(draws.verdict)
+
+
+def test_a_verdict_in_words():
+    verdict = sundman.Verdict("bad", (Reason("a", "It is a."), Reason("b", "It is b.")))
+    assert str(verdict) == "This run should not be trusted yet. It is a. It is b."
+    assert verdict.short == "bad: a, b"
+    assert sundman.Verdict.from_json(verdict.as_json()) == verdict
+    assert sundman.Verdict("good").short == "good"
+    assert sundman.Verdict("good").ok
+
+
+def test_all_chains_lost(key):
+    draws, _ = told(
+        lambda key: sundman.sample(
+            lambda x: jnp.sum(x**4), sundman.sgld(1.0), key=key, init=jnp.ones(2), steps=100
+        ),
+        key,
+    )
+    assert not (draws.weight > 0).any()
+    assert draws.verdict.short == "bad: lost chains"
+
+
+def test_weights_of_a_network_do_not_decide(key):
+    """200 parameters or more: U and the temperature are looked at, not the weights."""
+    wide = sundman.Posterior(
+        lambda w, x: jnp.stack([jnp.zeros(len(x)), x @ w[:4]], axis=1),
+        data=LOGISTIC.data[:2],
+        prior=sundman.priors.gaussian(1.0),
+    )
+    weights = np.zeros((1, 1000, 300), np.float32)
+    weights[:, 500:] = 1.0  # they would fail any test
+    stats = {"potential": np.random.default_rng(0).normal(size=(1, 1000))}
+    draws = sundman.Draws(weights, np.ones((1, 1000)), stats, np.array([-1]), weights[:, -1])
+    assert sundman.judge(draws, wide).ok
+    assert sundman.judge(draws).short == "bad: R-hat, effective draws"
