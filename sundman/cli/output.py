@@ -124,6 +124,19 @@ def print_line(out: Console, text: str) -> None:
     out.print(text, markup=False, soft_wrap=True)
 
 
+def verdict_text(runs: Mapping[str, sundman.Draws]) -> str:
+    """Whether the runs can be trusted, and what to do if not; one paragraph."""
+    if all(draws.verdict is not None and draws.verdict.ok for draws in runs.values()):
+        run = "this run" if len(runs) == 1 else "these runs"
+        return f"No reason was found to distrust {run}."
+    texts = [
+        str(draws.verdict) if len(runs) == 1 else f"{name}: {draws.verdict}"
+        for name, draws in runs.items()
+        if draws.verdict is not None and not draws.verdict.ok
+    ]
+    return " ".join(texts)
+
+
 def report_facts(seed: int, seconds: float) -> dict[str, object]:
     """Version, date, seed and wall time."""
     return {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from functools import wraps
 from typing import Any, ParamSpec, TypeAlias
@@ -148,10 +149,12 @@ def _none_if_all_diverged(
     def sample_or_none(
         *arguments: _Arguments.args, **settings: _Arguments.kwargs
     ) -> sundman.Draws | None:
-        try:
-            return sample(*arguments, **settings)
-        except sundman.AllDivergedError:
-            return None
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", sundman.TrustWarning)  # the last line says it
+            try:
+                return sample(*arguments, **settings)
+            except sundman.AllDivergedError:
+                return None
 
     return sample_or_none
 

@@ -61,7 +61,7 @@ class Verdict:
         if self.status == "good":
             return "No reason was found to distrust this run."
         if self.status == "unknown":
-            return f"This run was not judged: {self.note}."
+            return f"Unknown: {self.note}."
         reasons = " ".join(reason.text for reason in self.reasons)
         return f"This run should not be trusted yet. {reasons}"
 

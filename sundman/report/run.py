@@ -61,8 +61,13 @@ def of_run(
     name = _target_name(target)
     return Report(
         title=f"{facts.sampler}{f' on {name}' if name else ''}",
-        summary=" ".join(
-            (_what_ran(draws, facts), _how_it_went(draws, diagnosis), *_biased(averages))
+        summary="\n\n".join(
+            (
+                *([] if draws.verdict is None else [str(draws.verdict)]),
+                " ".join(
+                    (_what_ran(draws, facts), _how_it_went(draws, diagnosis), *_biased(averages))
+                ),
+            )
         ),
         command=_command(facts) if command is None else command,
         settings=dict(sorted(draws.settings.items())),

@@ -53,6 +53,17 @@ def test_all_chains_lost_is_exit_code_1(here):
     assert failure == "sundman: all chains diverged; use a smaller step"
 
 
+def test_the_last_line_is_the_verdict(here):
+    hot = ["--noise-sigma", "5", "--sampler", "sgld", "--step", "0.1", "--steps", "8000"]
+    code, out, err = here("toy", "gaussian", *hot, "--burn-in", "1000", "--chains", "4")
+    last = out.splitlines()[-1]
+    assert (code, err) == (0, "")
+    assert last.startswith("Verdict: This run should not be trusted yet. The temperature is 2.")
+    assert "use a smaller step" in last
+    code, out, _ = here("toy", "gaussian", "--sampler", "sgld", *SMALL)
+    assert out.splitlines()[-1].startswith("Verdict: Unknown: too short to judge: 20 draws")
+
+
 def test_noisy_gradients_heat_the_chain(here):
     code, out, _ = here("toy", "gaussian", "--noise-sigma", "3", "--sampler", "sgld", *SMALL)
     assert code == 0

@@ -51,7 +51,10 @@ def test_stored_run_on_a_known_target(key, tmp_path):
     )
     report = sundman.report.of_run(path)
     assert report.title == "SA-SGLD on star"
-    assert report.summary.startswith("3 chains of 200 draws after a burn-in of 50 steps, in ")
+    verdict, rest = report.summary.split("\n\n")
+    assert verdict == str(sundman.Draws.open(path).verdict)
+    assert verdict.startswith("This run should not be trusted yet.")
+    assert rest.startswith("3 chains of 200 draws after a burn-in of 50 steps, in ")
     assert titles_of(report) == [
         "The step.",
         "The potential.",
@@ -75,7 +78,7 @@ def test_one_chain_of_few_draws_at_a_constant_step(key):
     )
     report = sundman.report.of_run(draws)
     assert report.title == "LM"
-    assert report.summary.startswith("One chain of 2 draws")
+    assert "\n\nOne chain of 2 draws" in report.summary
     assert report.command == ""
     assert titles_of(report) == ["The potential.", "Traces.", "One by one and in pairs."]
     rendered(report)

@@ -48,7 +48,7 @@ def test_a_short_run_is_not_judged(key):
     draws = sundman.sample(GAUSSIAN, sampler, key=key, chains=4, steps=400, thin=10)
     assert draws.verdict.status == "unknown"
     assert not draws.verdict.ok
-    assert str(draws.verdict) == "This run was not judged: too short to judge: 40 draws per chain."
+    assert str(draws.verdict) == "Unknown: too short to judge: 40 draws per chain."
     assert "verdict='unknown: too short to judge" in repr(draws)
 
 

@@ -29,6 +29,7 @@ from sundman.cli.output import (
     report_facts,
     resumable,
     run_sections,
+    verdict_text,
     write_results,
 )
 from sundman.cli.samplers import sample_or_none
@@ -246,6 +247,7 @@ def run_networks(
     print_line(out, f"Report: {page}")
     if all(draws.diverged.all() for draws in runs.values()):
         raise RunFailed("all chains diverged; use a smaller step")
+    print_line(out, f"Verdict: {verdict_text(runs)}")
 
 
 def _report(results: SeedScores, predictives: Mapping[str, Predictive], path: Path) -> Report:
@@ -256,7 +258,7 @@ def _report(results: SeedScores, predictives: Mapping[str, Predictive], path: Pa
     seconds = sum(draws.settings["seconds"] for draws in runs.values())
     return Report(
         title=f"{plan.name} on {plan.data.name}",
-        summary=f"{chains}. On the test rows: {', '.join(means)}.",
+        summary=f"{chains}. On the test rows: {', '.join(means)}.\n\n{verdict_text(runs)}",
         command=repeat_command("bnn", path),
         settings={
             key: value for key, value in plan.settings.as_dict().items() if value is not None

@@ -26,6 +26,7 @@ from sundman.cli.output import (
     report_facts,
     resumable,
     run_sections,
+    verdict_text,
     write_results,
 )
 from sundman.cli.samplers import sample_or_none
@@ -187,6 +188,7 @@ def run_samplers(
         print_line(out, f"Report: {page}")
     if results.all_lost():
         raise RunFailed("all chains diverged; use a smaller step")
+    print_line(out, f"Verdict: {verdict_text(runs)}")
 
 
 def _report(results: ToyResults, settings: ToySettings, path: Path) -> Report:
@@ -200,6 +202,7 @@ def _report(results: ToyResults, settings: ToySettings, path: Path) -> Report:
     summary += "No chain diverged." if not lost else f"{lost} chains diverged."
     if settings.noise_sigma > 0:
         summary += f" Gradient noise of standard deviation {settings.noise_sigma:g}."
+    summary += f"\n\n{verdict_text(results.runs)}"
     return Report(
         title=f"{', '.join(results.runs)} on {results.target.name}, "
         f"T = {results.target.temperature:g}",
