@@ -260,3 +260,45 @@ def test_printing_on_a_console():
     diagnosis = sundman.diagnose(make(autoregression(0.5, 13)), console=console)
     assert "evenness of weights" in console.export_text()
     assert len(diagnosis) == len(list(diagnosis))
+
+
+def _regression(features):
+    rng = np.random.default_rng(3)
+    x = rng.normal(size=(60, 4)).astype(np.float32)
+    y = rng.normal(size=(60, 1)).astype(np.float32)
+    return sundman.Posterior(
+        lambda w, x: (x @ w[:4])[:, None],
+        data=(x, y),
+        likelihood=sundman.likelihoods.gaussian(1.0),
+    ), rng.normal(size=(2, 500, features)).astype(np.float32)
+
+
+def test_function_space_of_a_posterior():
+    posterior, w = _regression(4)
+    diagnosis = quiet(make(w), posterior)
+    assert diagnosis["smallest ESS, predictions"].value > 400
+    assert diagnosis["largest split R-hat, predictions"].value < 1.05
+    assert "of 50 rows of the data" in diagnosis["smallest ESS, predictions"].note
+    apart = w + np.array([0.0, 3.0], np.float32)[:, None, None]
+    assert quiet(make(apart), posterior)["largest split R-hat, predictions"].verdict == "bad"
+
+
+def test_weights_of_a_network_do_not_decide():
+    """Weights that the model does not use wander about; its predictions have settled."""
+    posterior, w = _regression(300)
+    w[:, :, 4:] = np.cumsum(w[:, :, 4:], axis=1)
+    diagnosis = quiet(make(w), posterior)
+    assert diagnosis["largest split R-hat"].value > 1.05
+    assert diagnosis["largest split R-hat"].verdict == "look"
+    assert "of the weights" in diagnosis["largest split R-hat"].note
+    assert diagnosis["smallest ESS"].verdict == "look"
+    assert diagnosis["largest split R-hat, predictions"].verdict != "bad"
+
+
+def test_the_stiffest_direction():
+    x = autoregression(0.0, 5)
+    row = quiet(make(x), bowl)["temperature, stiffest direction"]
+    assert row.verdict == "good"
+    hot = quiet(make(1.3 * x), bowl)["temperature, stiffest direction"]
+    assert hot.verdict == "bad"
+    assert "too hot" in hot.note

@@ -1,8 +1,7 @@
 """``diagnose``: one table that says whether a run can be trusted.
 
-The rows come in this order: what ran and which chains diverged, how much the draws tell (effective
-size, agreement of the chains), the temperature and the law, the stepsize and the weights. Chains
-with settings of their own are not one sample: each gets a line instead.
+In this order: what ran and what diverged, how much the draws tell (effective size, agreement of
+the chains), temperature and law, stepsize and weights. Chains with own settings get a line each.
 """
 
 from __future__ import annotations
@@ -20,22 +19,23 @@ from jax.custom_batching import sequential_vmap
 from sundman import check, estimate
 from sundman._trees import leaf_paths
 from sundman._types import PyTree
+from sundman.diagnosis.function_space import function_rows, of_weights
 from sundman.diagnosis.stepsize import stepsize_rows
 from sundman.diagnosis.table import Diagnosis, Row, graded
-from sundman.diagnosis.temperature import discrepancy_row, temperature_rows
+from sundman.diagnosis.temperature import discrepancy_row, stiff_row, temperature_rows
 from sundman.draws import Draws
 from sundman.estimate.moments import moments, weights
 from sundman.gradients import GradientEstimator, Potential
 from sundman.posterior import Posterior
 from sundman.targets import Target
+from sundman.verdict.checks import is_network
 
 if TYPE_CHECKING:
     from rich.console import Console
 
 _GRADIENTS, _GRADIENTS_OF_POSTERIOR = 20_000, 200  # computed at most
-_STEIN_DRAWS = 2000
+_STEIN_DRAWS, _STIFF_DRAWS, _COMPONENTS_PER_CHAIN = 2000, 1000, 200
 _ELEMENTS = 32 * 2**20  # of the components held in memory, over all draws
-_COMPONENTS_PER_CHAIN = 200
 
 
 def diagnose(
@@ -57,8 +57,11 @@ def diagnose(
     - smallest ESS: look below 400, bad below 100; largest error / sd, which is 1 / sqrt(ESS):
       look above 0.05, bad above 0.1.
     - largest split R-hat: look above 1.01, bad above 1.05.
+    - the same of predictions: the log likelihood of rows of a posterior's data. The weights of one
+      with 200 parameters or more say "look" at worst.
     - temperature, its drift, kinetic temperature: if off by more than 3 of its errors, look above
       2% of T, bad above 10%. A temperature that 3 errors leave open by more than 10%: look.
+    - temperature, stiffest direction: too hot by 3 errors and 10% of T: look, and 30%: bad.
     - Stein discrepancy: look above 3 times that of independent draws.
     - draws at the smallest or largest step: look above 20%.
     - evenness of weights, (sum w)^2 / (n sum w^2): look below 0.5, bad below 0.1.
@@ -93,14 +96,19 @@ def diagnose(
         temperature = next(T for T in stated if T is not None)
     potential = _potential(target) if draws.has_position else None
     law = 1.0 if temperature is None else float(temperature)
-    diagnosis = Diagnosis(tuple(_rows(draws, potential, law, components, most)))
+    diagnosis = Diagnosis(tuple(_rows(draws, target, potential, law, components, most)))
     if show:
         diagnosis.show(file=file, console=console)
     return diagnosis
 
 
 def _rows(
-    draws: Draws, potential: Potential | None, temperature: float, components: int, most: int
+    draws: Draws,
+    target: object,
+    potential: Potential | None,
+    temperature: float,
+    components: int,
+    most: int,
 ) -> Iterator[Row]:
     yield from _run_rows(draws)
     if not (np.asarray(draws.weight) > 0).any():
@@ -109,13 +117,18 @@ def _rows(
         yield from _chain_rows(draws)
         return
     if jax.tree.leaves(draws.values):
-        yield from _mixing_rows(draws, components)
+        rows = _mixing_rows(draws, components)
+        yield from map(of_weights, rows) if is_network(draws, target) else rows
+    if isinstance(target, Posterior) and draws.has_position:
+        yield from function_rows(draws, target)
     some = draws.thin(-(-draws.chains * len(draws) // most)) if potential is not None else draws
     if "virial" in draws.stats and len(some) < len(draws):  # every draw, as it was recorded
         yield from temperature_rows(draws, None, temperature)
     else:
         yield from temperature_rows(some, potential, temperature)
     if potential is not None and temperature > 0:
+        if len(draws) >= 4:
+            yield stiff_row(draws, potential, temperature, min(most, _STIFF_DRAWS))
         yield discrepancy_row(draws, potential, temperature, min(most, _STEIN_DRAWS))
     yield from stepsize_rows(draws)
 

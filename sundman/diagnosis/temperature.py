@@ -16,6 +16,7 @@ from sundman.gradients import Potential
 
 _SIGMAS = 3.0
 _LOOK, _BAD = 0.02, 0.1  # off by more than this share of T
+_STIFF_BAD = 0.3  # of the stiffest direction
 _BLOCKS = 10
 _STEIN_LOOK = 3.0  # times the discrepancy of independent draws
 
@@ -46,6 +47,30 @@ def temperature_rows(
                 yield drift
     if "kinetic_temperature" in draws.stats:
         yield _row("kinetic temperature", estimate.kinetic_temperature(draws), temperature)
+
+
+def stiff_row(draws: Draws, potential: Potential, temperature: float, most: int) -> Row:
+    """The temperature along the stiffest direction, where a step that is too large shows first.
+
+    Args:
+      draws: the run, with its positions.
+      potential: U.
+      temperature: T of the law, above 0.
+      most: compute no more than so many gradients.
+    """
+    value, error = (
+        float(part[0])
+        for part in estimate.stiff_temperature(draws, potential, directions=1, most=most)
+    )
+    hot = (value - temperature) / temperature
+    verdict: Verdict = "good"
+    note = f"should be {temperature:g}"
+    if hot * temperature > _SIGMAS * error and hot > _BAD:
+        verdict = "bad" if hot > _STIFF_BAD else "look"
+        note += (
+            f": {100 * hot:.2g}% too hot, more than chance; try a smaller step or larger batches"
+        )
+    return Row("temperature, stiffest direction", value, error, verdict, note)
 
 
 def discrepancy_row(draws: Draws, potential: Potential, temperature: float, most: int) -> Row:

@@ -207,7 +207,11 @@ def recomputed_temperatures(
     leaves = [leaf.reshape(chosen.size, -1) for leaf in jax.tree.leaves(positions)]
     x = (leaves[0] if len(leaves) == 1 else np.concatenate(leaves, axis=1)).astype(slopes.dtype)
     dimension = x.shape[1]
-    x, slopes = (part.reshape(*chosen.shape, dimension) for part in (x, slopes))
+    # a draw of weight 0 counts for nothing, finite or not
+    x, slopes = (
+        np.where(weight[..., None] > 0, part.reshape(*chosen.shape, dimension), 0.0)
+        for part in (x, slopes)
+    )
     count = min(directions, dimension)
     mean, along = np.empty(chosen.shape), np.empty((*chosen.shape, count))
     half = chosen.shape[1] // 2
@@ -252,7 +256,8 @@ def _spread_draws(draws: Draws, most: int) -> tuple[np.ndarray, np.ndarray]:
         raise ValueError(f"the stiff temperature needs {_FEWEST} draws per chain or more")
     number = min(len(alive), most // _FEWEST)
     chains = alive[np.linspace(0, len(alive) - 1, number).astype(int)]
-    steps = np.linspace(0, len(draws) - 1, min(len(draws), most // number)).astype(int)
+    end = np.flatnonzero(draws.weight.max(axis=0) > 0)[-1]  # of those that count
+    steps = np.linspace(0, end, min(len(draws), most // number)).astype(int)
     weight = np.asarray(draws.weight[np.ix_(chains, steps)], np.float64)
     return chains[:, None] * len(draws) + steps, weight
 
@@ -275,7 +280,7 @@ def _gradients(gradient: GradientEstimator, positions: PyTree, *, one_by_one: bo
 
 def _leading(slopes: np.ndarray, weight: np.ndarray, count: int) -> np.ndarray:
     """The leading eigenvectors of the weighted covariance of the gradients, (d, count)."""
-    flat, share = slopes.reshape(-1, slopes.shape[-1]), weight.ravel() / weight.sum()
+    flat, share = slopes.reshape(-1, slopes.shape[-1]), weight.ravel() / max(weight.sum(), 1e-300)
     centred = (flat - share @ flat) * np.sqrt(share)[:, None]
     centred = (centred / max(np.abs(centred).max(), 1e-300)).astype(slopes.dtype)
     if centred.shape[1] <= centred.shape[0]:
