@@ -130,6 +130,7 @@ def one_run(problem: Problem, sampler: sundman.Sampler) -> dict[str, Any]:
     first, second = jax.random.split(jax.random.key(5))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", sundman.DivergenceWarning)
+        warnings.simplefilter("ignore", sundman.TrustWarning)
         draws = sundman.sample(
             problem.target,
             sampler,

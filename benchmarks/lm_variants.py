@@ -62,6 +62,7 @@ def measure(target, observables, variant, lag, a, dtau, g_ref, steps, chains=64)
     clock = clocks.scale_free(dtau, g_ref=g_ref, a=a, lag=lag)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", sundman.DivergenceWarning)
+        warnings.simplefilter("ignore", sundman.TrustWarning)
         draws = sundman.sample(
             target,
             sundman.compose(Variant(variant=variant), clock),

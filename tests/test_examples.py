@@ -67,3 +67,9 @@ def test_network_examples_run(name):
     assert done.returncode == 0, done.stderr
     accuracy = float(done.stdout.split("accuracy")[1].split()[0])
     assert accuracy > 0.95
+
+
+def test_the_verdict_sees_the_one_hot_direction():
+    too_large, small = load("verdict").main().values()
+    assert [reason.check for reason in too_large.reasons] == ["stiff temperature"]
+    assert small.ok

@@ -316,6 +316,7 @@ def sample(
         steps += dropped * thin
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", sundman.DivergenceWarning)
+        warnings.simplefilter("ignore", sundman.TrustWarning)
         draws = sundman.sample(
             target, sampler, key=key, steps=steps, burn_in=burn_in, thin=thin, store=store,
             **options,

@@ -35,6 +35,7 @@ _DIRECTIONS = 4
 _NUMBERS = 60_000  # steps that are looked at
 _NETWORK = 200  # parameters of a posterior from which its weights decide nothing
 _APART = 1.5  # R-hat of what goes somewhere; that of a straight line is 2.6
+_SEVERAL = 4  # chains that together show a direction
 _PARTS = 8  # into which a run is cut to see where it goes
 
 
@@ -81,12 +82,15 @@ def runaway(seen: Seen) -> Iterator[Reason]:
         away = np.sqrt(square.reshape(4, -1).mean(axis=1))
         if not (np.diff(away) > 0).all() or not away[3] > 1.2 * away[1]:
             continue
+        if len(x) < _SEVERAL and not away[3] > 4 * away[0]:
+            continue  # any slow chain may look like that
         yield Reason(
             "wandering",
             "The positions move away from where they began and do not turn back: in "
             f"{seen.labels[1 + index]} the last quarter of the run is {away[3] / away[0]:.2g} "
             "times as far off as the first. Check that the density can be normalised, and that "
-            "start and step suit its scale; if you passed log p, use sample(log_density=...).",
+            "start and step suit its scale, or run longer; if you passed log p, use "
+            "sample(log_density=...).",
         )
         return
 
@@ -161,7 +165,9 @@ def temperature(draws: Draws, seen: Seen, target: TargetLike | None) -> Iterator
     if again is None:
         return
     for number, each in enumerate(map(Estimate, again.stiff.value, again.stiff.error)):
-        if each.value > T and _off(each, T, STIFF):
+        # its error grows with it, so that the logarithm is what lies within four errors by chance
+        sure = each.value > T and math.log(each.value / T) > ERRORS * each.error / each.value
+        if sure and each.value > (1 + STIFF) * T:
             mean = f" (on average over all directions {_text(virial)})" if virial else ""
             which = ("stiffest", "second stiffest", "third stiffest", "fourth stiffest")[number]
             yield Reason(
