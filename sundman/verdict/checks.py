@@ -31,7 +31,7 @@ UNBOUNDED = "U falls"  # the check that explains all others
 FEWEST = 50  # draws per chain; with fewer a run is too short to judge
 
 _STEPS_FOR_GRADIENTS, _GRADIENTS, _SHARE_OF_ROWS = 20_000, 200, 0.02
-_DIRECTIONS = 4
+_DIRECTIONS, _ERRORS_OF_HEAT = 4, 3.0
 _NUMBERS = 60_000  # steps that are looked at
 _NETWORK = 200  # parameters of a posterior from which its weights decide nothing
 _APART = 1.5  # R-hat of what goes somewhere; that of a straight line is 2.6
@@ -165,8 +165,10 @@ def temperature(draws: Draws, seen: Seen, target: TargetLike | None) -> Iterator
     if again is None:
         return
     for number, each in enumerate(map(Estimate, again.stiff.value, again.stiff.error)):
-        # its error grows with it, so that the logarithm is what lies within four errors by chance
-        sure = each.value > T and math.log(each.value / T) > ERRORS * each.error / each.value
+        # The error of exact gradients grows with the value, so the logarithm is looked at; that of
+        # minibatches does not, so both must be beyond chance.
+        sure = each.value - T > _ERRORS_OF_HEAT * each.error
+        sure &= each.value > T and math.log(each.value / T) > ERRORS * each.error / each.value
         if sure and each.value > (1 + STIFF) * T:
             mean = f" (on average over all directions {_text(virial)})" if virial else ""
             which = ("stiffest", "second stiffest", "third stiffest", "fourth stiffest")[number]
