@@ -16,6 +16,7 @@ from . import plot as plot
 from . import priors as priors
 from . import recipes as recipes
 from . import report as report
+from . import scaling as scaling
 from . import targets as targets
 from .citations import cite as cite
 from .configuration import config as config
@@ -59,6 +60,9 @@ from .samplers import Sampler as Sampler
 from .samplers import SamplerState as SamplerState
 from .samplers import compose as compose
 from .store import StoreError as StoreError
+from .tune import Auto as Auto
+from .tune import Tuning as Tuning
+from .tune import auto as auto
 from .units import LearningRate as LearningRate
 from .verdict import judge as judge
 from .watch import JsonLines as JsonLines

@@ -3,6 +3,7 @@
     g_n = q_n^(s/2) / Omega + delta,    q_n = monitor(G_n, theta_n, its memory, n) >= 0
 
     preconditioned   sum_i P_i G_i^2, P of the user or of RMSProp
+    whitened         |L' G|^2 in the coordinates of :func:`sundman.integrators.whitened`
     energy           U(theta) - lowest
     curvature        |v . H v|, v a random sign vector: |trace H| on average if H is definite
     noise_corrected  the average of ||G||^2 less the part that is noise
@@ -34,9 +35,18 @@ from sundman._types import PyTree
 from sundman.clocks.base import time_dtype
 from sundman.noise import Stream
 from sundman.noise.stream import map_leaves, words
+from sundman.scaling import Scale
 from sundman.value import Number, Value, array, as_value, static
 
-__all__ = ["Monitor", "curvature", "energy", "function", "noise_corrected", "preconditioned"]
+__all__ = [
+    "Monitor",
+    "curvature",
+    "energy",
+    "function",
+    "noise_corrected",
+    "preconditioned",
+    "whitened",
+]
 
 _PROBE_KEY = 0x5EED
 
@@ -113,6 +123,28 @@ class Diagonal(Monitor):
             return p * jnp.square(g.astype(dtype))
 
         return _sum(jax.tree.map(weighted, self.diagonal, grads), dtype), memory
+
+
+class Whitened(Monitor):
+    """q = |L' G|^2, the squared gradient in the coordinates of a scale."""
+
+    scale: Scale
+
+    def init(self, params: PyTree) -> None:
+        """Nothing; raises if the scale is not for such positions."""
+        self.scale.check_fits(params)
+
+    def measure(
+        self, grads: PyTree, params: PyTree, memory: None, step: Array
+    ) -> tuple[Array, None]:
+        """|L' G|^2."""
+        del step
+        dtype = time_dtype(params)
+        inside = self.scale.inward(grads)
+        return _sum(jax.tree.map(lambda g: jnp.square(g.astype(dtype)), inside), dtype), memory
+
+
+whitened = Whitened
 
 
 class RmsProp(Monitor):

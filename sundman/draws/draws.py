@@ -21,6 +21,7 @@ from sundman.draws.online import Average
 from sundman.draws.settings import settings_of_chain
 from sundman.draws.trust import Verdict
 from sundman.estimate import Estimate
+from sundman.tune import Tuning
 
 if TYPE_CHECKING:
     from arviz import InferenceData
@@ -49,6 +50,7 @@ class Draws:
         time, ``equal`` with equal weights, and their ``weight`` and ``number``.
       verdict: whether the run can be trusted, see :func:`sundman.judge`; None for a part of a run,
         and while it goes on.
+      tuning: what the sampler found out in its warm-up, if it tuned itself.
     """
 
     values: PyTree
@@ -60,6 +62,7 @@ class Draws:
     has_position: bool = True
     online: Average | None = field(default_factory=lambda: None)
     verdict: Verdict | None = None
+    tuning: Tuning | None = field(default_factory=lambda: None)
 
     @classmethod
     def open(cls, path: str | os.PathLike[str]) -> Draws:
@@ -142,6 +145,7 @@ class Draws:
             settings=settings,
             has_position=self.has_position,
             online=self.online,
+            tuning=self.tuning,
         )
 
     def settings_of(self, chain: int) -> Settings:
@@ -164,6 +168,7 @@ class Draws:
             settings=settings,
             has_position=self.has_position,
             online=jax.tree.map(lambda leaf: leaf[one], self.online),
+            tuning=self.tuning,
         )
 
     def thin(self, k: int) -> Draws:

@@ -4,6 +4,7 @@ from sundman.integrators._contour import Contour as contour
 from sundman.integrators._kinetic import Baoab as baoab
 from sundman.integrators._kinetic import Obabo as obabo
 from sundman.integrators._kinetic import Sghmc as sghmc
+from sundman.integrators._low_rank import LowRankBaoab as low_rank_baoab
 from sundman.integrators._overdamped import EulerMaruyama as euler_maruyama
 from sundman.integrators._overdamped import LeimkuhlerMatthews as leimkuhler_matthews
 from sundman.integrators._preconditioned import AdamSgld as adam_sgld
@@ -13,6 +14,7 @@ from sundman.integrators._riemannian import Sgrhmc as sgrhmc
 from sundman.integrators._riemannian import Sgrld as sgrld
 from sundman.integrators._sgnht import Sgnht as sgnht
 from sundman.integrators._staged import staged
+from sundman.integrators._whitened import whitened
 from sundman.integrators.base import Integrator
 
 __all__ = [
@@ -22,6 +24,7 @@ __all__ = [
     "contour",
     "euler_maruyama",
     "leimkuhler_matthews",
+    "low_rank_baoab",
     "obabo",
     "psgld",
     "replica_exchange",
@@ -30,4 +33,5 @@ __all__ = [
     "sgrhmc",
     "sgrld",
     "staged",
+    "whitened",
 ]

@@ -40,6 +40,7 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import Array
 
 from sundman import check
@@ -54,7 +55,12 @@ from sundman.integrators.base import (
     zeros_per_leaf,
 )
 from sundman.noise import Noise, Stream, gaussian, named
-from sundman.value import Number, static
+from sundman.value import Number, array, static
+
+
+def _is_one_number(sigma: Number | PyTree) -> bool:
+    leaf = jax.tree_util.all_leaves([sigma])
+    return leaf and not (isinstance(sigma, jax.Array | np.ndarray) and sigma.ndim > 0)
 
 
 class KineticState(NamedTuple):
@@ -70,7 +76,8 @@ class KineticLangevin(Integrator):
     Args:
       temperature: T; None is that of the target, or 1.
       gamma: the friction.
-      sigma: standard deviation of the gradient noise in each coordinate, if it is known.
+      sigma: standard deviation of the gradient noise, if it is known: one number for every
+        coordinate, or a pytree like the position.
     """
 
     weak_order = 2
@@ -78,15 +85,24 @@ class KineticLangevin(Integrator):
 
     _: KW_ONLY
     gamma: Number = 1.0
-    sigma: Number = 0.0
+    sigma: Number | PyTree = array(default=0.0)
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self._settle(gamma=check.positive, sigma=check.not_negative)
+        self._settle(gamma=check.positive)
+        if _is_one_number(self.sigma):
+            self._settle(sigma=check.not_negative)
+        else:
+            self._set(sigma=jax.tree.map(jnp.asarray, self.sigma))
+            check.finite(self.sigma, "sigma")
 
     def init(self, params: PyTree) -> PyTree:
         """Zero momentum: the friction brings it to temperature within a few 1/gamma."""
         return KineticState(jax.tree.map(jnp.zeros_like, params), zeros_per_leaf(params))
+
+    def _sigmas(self, params: PyTree) -> PyTree:
+        """sigma of every array of the position."""
+        return per_leaf(self.sigma, params)
 
     def _keep(self, time: Array) -> Array:
         """c, what the friction leaves of the momentum after that time."""
@@ -104,7 +120,8 @@ class Baoab(KineticLangevin):
     Args:
       temperature: T; None is that of the target, or 1.
       gamma: the friction.
-      sigma: standard deviation of the gradient noise in each coordinate, if it is known.
+      sigma: standard deviation of the gradient noise, if it is known: one number for every
+        coordinate, or a pytree like the position.
     """
 
     label = "BAOAB kinetic Langevin"
@@ -117,15 +134,16 @@ class Baoab(KineticLangevin):
         steps = per_leaf(dt, params)
 
         def step(
-            h: Array, h_before: Array, grad: Array, momentum: Array, eps: Array
+            h: Array, h_before: Array, grad: Array, momentum: Array, eps: Array, sigma: Array
         ) -> tuple[Array, Array]:
             before = momentum - 0.5 * (h_before + h) * grad
             keep = self._keep(h)
-            after = keep * before + self._noise_scale(h, keep * (h * self.sigma) ** 2) * eps
+            after = keep * before + self._noise_scale(h, keep * (h * sigma) ** 2) * eps
             return 0.5 * h * (before + after), after
 
         eps = gaussian(stream, params)
-        moved = jax.tree.map(step, steps, state.dt, grads, state.momentum, eps)
+        sigmas = self._sigmas(params)
+        moved = jax.tree.map(step, steps, state.dt, grads, state.momentum, eps, sigmas)
         updates, momentum = jax.tree.transpose(
             jax.tree.structure(params), jax.tree.structure((0, 0)), moved
         )
@@ -138,7 +156,8 @@ class Obabo(KineticLangevin):
     Args:
       temperature: T; None is that of the target, or 1.
       gamma: the friction.
-      sigma: standard deviation of the gradient noise in each coordinate, if it is known.
+      sigma: standard deviation of the gradient noise, if it is known: one number for every
+        coordinate, or a pytree like the position.
     """
 
     label = "OBABO kinetic Langevin"
@@ -150,15 +169,18 @@ class Obabo(KineticLangevin):
         """The step before's last B and O, and this step up to its own."""
         steps = per_leaf(dt, params)
 
-        def kicked(h: Array, h_before: Array, grad: Array, momentum: Array, eps: Array) -> Array:
+        def kicked(
+            h: Array, h_before: Array, grad: Array, momentum: Array, eps: Array, sigma: Array
+        ) -> Array:
             between = 0.5 * (h_before + h)
             keep = self._keep(between)
-            heat = 0.25 * jnp.square(self.sigma * (keep * h_before + h))
+            heat = 0.25 * jnp.square(sigma * (keep * h_before + h))
             completed = keep * (momentum - 0.5 * h_before * grad)
             return completed + self._noise_scale(between, heat) * eps - 0.5 * h * grad
 
         eps = gaussian(stream, params)
-        momentum = jax.tree.map(kicked, steps, state.dt, grads, state.momentum, eps)
+        sigmas = self._sigmas(params)
+        momentum = jax.tree.map(kicked, steps, state.dt, grads, state.momentum, eps, sigmas)
         updates = jax.tree.map(lambda h, p: h * p, steps, momentum)
         return cast_like(updates, params), KineticState(cast_like(momentum, params), steps)
 
@@ -169,7 +191,8 @@ class Sghmc(KineticLangevin):
     Args:
       temperature: T; None is that of the target, or 1.
       gamma: the friction.
-      sigma: standard deviation of the gradient noise in each coordinate, if it is known.
+      sigma: standard deviation of the gradient noise, if it is known: one number for every
+        coordinate, or a pytree like the position.
       noise: ``"gaussian"``, ``"two_point"`` or ``"three_point"``.
     """
 
@@ -193,12 +216,12 @@ class Sghmc(KineticLangevin):
         """The kick with its friction, then the position."""
         steps = per_leaf(dt, params)
 
-        def kick(h: Array, grad: Array, momentum: Array, eps: Array) -> Array:
+        def kick(h: Array, grad: Array, momentum: Array, eps: Array, sigma: Array) -> Array:
             keep = self._keep(h)
             kicked = keep * momentum - jnp.sqrt(keep) * h * grad
-            return kicked + self._noise_scale(h, keep * (h * self.sigma) ** 2) * eps
+            return kicked + self._noise_scale(h, keep * (h * sigma) ** 2) * eps
 
         eps = named(self.noise)(stream, params)
-        momentum = jax.tree.map(kick, steps, grads, state.momentum, eps)
+        momentum = jax.tree.map(kick, steps, grads, state.momentum, eps, self._sigmas(params))
         updates = jax.tree.map(lambda h, p: h * p, steps, momentum)
         return cast_like(updates, params), MomentumState(cast_like(momentum, params))

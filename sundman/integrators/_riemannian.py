@@ -63,6 +63,7 @@ class Sgrld(Integrator):
 
     label = "Langevin in a metric of yours, Fisher or Monge"
     weak_order = 1
+    uses_position = True
     references = ("patterson2013sgrld", "ma2015recipe")
 
     _: KW_ONLY
@@ -120,6 +121,7 @@ class Sgrhmc(Integrator):
     label = "kinetic Langevin in a metric"
     weak_order = 2
     kinetic = True
+    uses_position = True
     references = ("ma2015recipe",)
 
     _: KW_ONLY

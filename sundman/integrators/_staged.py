@@ -23,16 +23,16 @@ from jax import Array
 from sundman import check
 from sundman._types import PyTree
 from sundman.clocks.base import Stages
+from sundman.integrators._wrapped import Wrapped
 from sundman.integrators.base import Integrator
 from sundman.noise import Stream
-from sundman.value import Settings, static
+from sundman.value import static
 
 
-class Staged(Integrator):
+class Staged(Wrapped):
     """``moves_by`` at temperature 0 in the first ``explore`` of every ``cycle`` steps."""
 
     _: KW_ONLY
-    moves_by: Integrator
     cycle: int = static()
     explore: int = static()
 
@@ -53,65 +53,19 @@ class Staged(Integrator):
         return f"{self.moves_by.label} in cycles"
 
     @property
-    def weak_order(self) -> int | None:  # type: ignore[override]  # others have it on the class
-        """That of the integrator."""
-        return self.moves_by.weak_order
-
-    @property
-    def kinetic(self) -> bool:  # type: ignore[override]  # others have it on the class
-        """Whether the integrator is."""
-        return self.moves_by.kinetic
-
-    @property
-    def references(self) -> tuple[str, ...]:  # type: ignore[override]  # others have it on the class
-        """Those of the integrator."""
-        return self.moves_by.references
-
-    @property
-    def needs_value(self) -> bool:  # type: ignore[override]  # others have it on the class
-        """Whether the integrator does."""
-        return self.moves_by.needs_value
-
-    @property
-    def has_weights(self) -> bool:  # type: ignore[override]  # others have it on the class
-        """Whether the integrator has."""
-        return self.moves_by.has_weights
-
-    @property
     def takes_split_gradients(self) -> bool:  # type: ignore[override]  # others have it on the class
         """Whether the integrator does."""
         return self.moves_by.takes_split_gradients
-
-    @property
-    def biased(self) -> bool:
-        """Whether the integrator is."""
-        return self.moves_by.biased
-
-    @property
-    def replicas(self) -> int:
-        """How many copies the integrator moves."""
-        return self.moves_by.replicas
 
     @property
     def stages(self) -> Stages:
         """The cycles."""
         return Stages(self.cycle, self.explore)
 
-    @property
-    def settings(self) -> Settings:
-        """Those of the integrator, and the cycles."""
-        moves_by = self.moves_by.settings
-        own = {**super().settings, "moves_by": moves_by["integrator"]}
-        return {**moves_by, **own}
-
     def __repr__(self) -> str:
         """How to make it."""
         integrator = self.moves_by.with_temperature(self.temperature)
         return f"integrators.staged({integrator!r}, cycle={self.cycle}, explore={self.explore})"
-
-    def init(self, params: PyTree) -> PyTree:
-        """That of the integrator."""
-        return self.moves_by.init(params)
 
     def move(
         self,
@@ -126,10 +80,6 @@ class Staged(Integrator):
         exploring = stream.step % jnp.uint32(self.cycle) < jnp.uint32(self.explore)
         now = self.moves_by.with_temperature(jnp.where(exploring, 0.0, self.T))
         return now.move(stream, grads, state, params, dt, **value)
-
-    def weigh(self, state: PyTree) -> Array:
-        """That of the integrator."""
-        return self.moves_by.weigh(state)
 
 
 def staged(integrator: Integrator, *, cycle: int, explore: int) -> Staged:

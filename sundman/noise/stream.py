@@ -97,6 +97,8 @@ class Purpose(IntEnum):
     CURVATURE = 5
     SWAP = 6
     REPLICA = 7
+    WARM_UP = 8
+    FRESH_MOMENTUM = 9
 
 
 class Stream(NamedTuple):

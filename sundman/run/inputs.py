@@ -128,6 +128,20 @@ def settle_temperature(target: TargetLike, sampler: Sampler) -> Sampler:
     )
 
 
+def temperature_of(target: TargetLike, given: float | None) -> float:
+    """The temperature that was given or that the target has, if they agree; or 1."""
+    stated = target if isinstance(target, Target) else _posterior(target)
+    wanted = None if stated is None else stated.temperature
+    if given is None or (isinstance(stated, Target) and wanted == 1.0):
+        return float(given or wanted or 1.0)
+    if wanted is not None and wanted != given:
+        raise ValueError(
+            f"the target has temperature={wanted!r} and the sampler temperature={given!r}; give "
+            "it to one of them, or the same to both"
+        )
+    return float(given)
+
+
 def _value(target: TargetLike) -> tuple[Callable[[PyTree], Array], Callable[[PyTree], PyTree]]:
     """A function position -> U, for its shape; and one from what the user gives to a position."""
     posterior = _posterior(target)

@@ -19,7 +19,9 @@ from sundman.run.setup import prepare
 from sundman.run.sinks import MemorySink
 from sundman.run.spec import RunSpec, check_spec, count_draws
 from sundman.run.step import STATS
+from sundman.run.tuned import DEFAULT_STEPS, UNTUNED, tuned
 from sundman.samplers import Sampler
+from sundman.tune import Auto, auto
 from sundman.verdict.judging import safe_judge, warn
 from sundman.watch.events import Watcher, check_watchers, watched
 from sundman.watch.progress import ProgressOption, all_watchers
@@ -27,19 +29,19 @@ from sundman.watch.progress import ProgressOption, all_watchers
 
 def sample(
     target: TargetLike | None = None,
-    sampler: Sampler | None = None,
+    sampler: Sampler | Auto | None = None,
     *,
     key: Array,
     log_density: Callable[[PyTree], Array] | None = None,
     steps: int | None = None,
     init: PyTree | None = None,
-    chains: int = 1,
+    chains: int | None = None,
     burn_in: int = 0,
     thin: int = 1,
     thin_time: float | None = None,
     draws: int | None = None,
     batch_size: int | None = None,
-    replace: bool = False,
+    replace: bool | None = None,
     collect: Callable[[PyTree], PyTree] | None = None,
     online: Callable[[PyTree], PyTree] | None = None,
     weighting: str = "leaving",
@@ -60,13 +62,14 @@ def sample(
     Args:
       target: a potential U(position) -> scalar, one of :mod:`sundman.targets`, a
         :class:`sundman.Posterior`, or a gradient estimator from :mod:`sundman.gradients`.
-      sampler: any sampler of :mod:`sundman.recipes`.
+      sampler: any sampler of :mod:`sundman.recipes`; without one, :func:`sundman.auto`, which finds
+        its settings in a warm-up and says in ``draws.tuning`` what it found.
       key: a JAX random key. The same key gives the same draws.
       log_density: log p(position) -> scalar, up to a constant, instead of ``target``: U = -log p.
       steps: steps after the burn-in; steps // thin draws are kept per chain.
       init: one position for all chains, or one per chain along a leading axis; a target has a
         default. Where the potential accepts either reading, a vector is one position.
-      chains: independent chains, run together.
+      chains: independent chains, run together; 1 if not given, 4 of a sampler that tunes itself.
       burn_in: steps made first and not kept.
       thin: keep every thin-th position.
       thin_time: keep ``draws`` positions this much physical time apart instead; they are an
@@ -74,6 +77,8 @@ def sample(
       draws: the number of draws per chain, in place of ``steps``.
       batch_size: rows of the posterior's data per gradient; all if not given. Without
         replacement within an epoch, unless ``replace``.
+      replace: rows drawn with replacement. If not given, without; but with it where a sampler that
+        tunes itself takes the noise of the minibatches out, which then must be independent.
       collect: keep ``collect(position)`` instead of the position.
       online: average ``online(position)`` over the draws in constant memory, into
         ``draws.online``.
@@ -108,19 +113,24 @@ def sample(
     if store is not None and not str(store).strip():
         raise ValueError(f"store must be the path of a directory, got store={store!r}")
     check_watchers(watchers)
+    asked = auto() if sampler is None else sampler
+    if isinstance(asked, Auto):
+        sampler, chains = UNTUNED, 4 if chains is None else chains
+        steps = DEFAULT_STEPS if steps is None and draws is None else steps
     stages = sampler.clock.stages if isinstance(sampler, Sampler) else None
     spec = RunSpec(
         target=target,
         sampler=cast(Sampler, sampler),  # which check_spec makes sure of
         key=key,
         init=init,
-        chains=chains,
+        chains=1 if chains is None else chains,
         burn_in=burn_in,
         draws=count_draws(steps, thin, thin_time, draws, burn_in, stages),
         thin=thin,
         thin_time=thin_time,
         batch_size=batch_size,
-        replace=replace,
+        replace=bool(replace),
+        chooses_rows=replace is None,
         collect=collect,
         online=online,
         weighting=weighting,
@@ -128,15 +138,16 @@ def sample(
         per_chain=per_chain,
         on_divergence=on_divergence,
         native=native_noise(),
+        auto=asked if isinstance(asked, Auto) else None,
     )
     check_spec(spec)
     if checkpoint_every is not None:
         check.count("checkpoint_every", checkpoint_every, least=1)
     if store is None and (resume or checkpoint_every is not None):
         raise ValueError("resume and checkpoint_every are about a run on disk: give store=")
-    spec = replace_fields(
-        spec, sampler=settle_temperature(target, settle_units(target, spec.sampler))
-    )
+    if spec.auto is None:
+        settled = settle_temperature(target, settle_units(target, spec.sampler))
+        spec = replace_fields(spec, sampler=settled)
     if store is not None:
         from sundman.run.resume import start_stored  # needs the packages of the extra "store"
 
@@ -151,7 +162,10 @@ def sample(
         warn(stored.verdict, stacklevel=2)
         return stored
     sink, everyone = MemorySink(), all_watchers(progress, watchers)
-    setup, state = prepare(spec)
+    begins = None
+    if spec.auto is not None:
+        spec, begins = tuned(spec)
+    setup, state = prepare(spec, begins=begins)
     with watched(everyone, spec.settings):
         state = execute(spec, setup, state, sink, everyone)
     kept = sink.draws(spec, state)

@@ -27,6 +27,7 @@ from sundman.run.spec import RunSpec
 from sundman.run.state import Chain, RunState
 from sundman.run.step import Plan, coldest
 from sundman.samplers import Sampler, SamplerState
+from sundman.tune.warm_up import Start
 from sundman.value import static
 
 
@@ -61,13 +62,24 @@ class RunSetup:
         return self.plan.sampler.integrator.replicas
 
 
-def prepare(spec: RunSpec, size: Piece | None = None) -> tuple[RunSetup, RunState]:
-    """The run set up, and its first state; ``size`` that of its pieces, if it is known already."""
+def prepare(
+    spec: RunSpec, size: Piece | None = None, begins: Start | None = None
+) -> tuple[RunSetup, RunState]:
+    """The run set up, and its first state.
+
+    Args:
+      spec: what was asked.
+      size: that of its pieces, if it is known already.
+      begins: where it begins after a warm-up.
+    """
     gradient = inputs.as_gradient(spec.target, spec.batch_size, spec.replace)
     if spec.thin_time is not None and isinstance(gradient, Streamed):
         raise ValueError("thin_time needs in-memory data: host batches come step by step")
     sampler = spec.sampler
-    positions = inputs.first_positions(spec.target, spec.init, spec.chains, spec.per_chain)
+    if begins is None:
+        positions = inputs.first_positions(spec.target, spec.init, spec.chains, spec.per_chain)
+    else:
+        positions = begins.positions
     weighting = spec.weighting if spec.thin_time is None else "equal"
     collect, average = spec.collect or identity, spec.online
     replicas = sampler.integrator.replicas
@@ -80,6 +92,8 @@ def prepare(spec: RunSpec, size: Piece | None = None) -> tuple[RunSetup, RunStat
     stacked = sampler.stacked is not None
     chains = start_chains(positions, sampler, spec.key, stacked=stacked)
     chains = with_memory(chains, gradient)
+    if begins is not None:
+        chains = _begun(chains, begins)
     plan = Plan(
         gradient, sampler.prepared(), collect, weighting, spec.stats, average, spec.native, stacked
     )
@@ -100,6 +114,14 @@ def prepare(spec: RunSpec, size: Piece | None = None) -> tuple[RunSetup, RunStat
     pieces = schedule.pieces(spec.burn_in, spec.draws, spec.thin, size, sampler.clock.stages)
     state = RunState(chains, averages, Divergences.none(spec.chains))
     return RunSetup(plan, guard, size, pieces, per_call, batch), state
+
+
+def _begun(chains: Chain, begins: Start) -> Chain:
+    """The chains as the warm-up left them."""
+    if begins.movers is not None:
+        return Chain(*begins.movers)
+    motion = chains.state.motion._replace(momentum=begins.momenta)
+    return chains._replace(state=chains.state._replace(motion=motion))
 
 
 def _host_batches(gradient: GradientEstimator) -> tuple[int | None, PyTree]:

@@ -75,4 +75,5 @@ class MemorySink:
             settings={**spec.settings, **outcome},
             has_position=spec.collect is None,
             online=averaged(state.averages),
+            tuning=spec.tuning,
         )

@@ -15,6 +15,7 @@ from sundman.run.inputs import TargetLike
 from sundman.run.schedule import check_stages, draw_schedule, draws_within
 from sundman.run.step import STATS
 from sundman.samplers import Sampler, check_stacked
+from sundman.tune import Auto, Tuning
 
 ON_DIVERGENCE = ("freeze", "raise", "restart")
 _MOST_STEPS = 2**32 - 1
@@ -22,7 +23,11 @@ _MOST_STEPS = 2**32 - 1
 
 @dataclass(frozen=True)
 class RunSpec:
-    """What was asked: the arguments of :func:`sundman.sample` that make a run what it is."""
+    """What was asked: the arguments of :func:`sundman.sample` that make a run what it is.
+
+    Where the sampler was to tune itself, ``auto`` is what was asked of it, ``tuning`` what it found
+    and ``sampler`` the one it made; ``chooses_rows``: it may decide about ``replace``.
+    """
 
     target: TargetLike
     sampler: Sampler
@@ -42,6 +47,9 @@ class RunSpec:
     per_chain: bool | None
     on_divergence: str
     native: bool = False
+    auto: Auto | None = None
+    chooses_rows: bool = False
+    tuning: Tuning | None = None
 
     @property
     def settings(self) -> Settings:

@@ -1,0 +1,210 @@
+"""The warm-up of noisy gradients in many dimensions: rounds with the sampler itself.
+
+The step is set by the noise, not by the energy error, and one scale for each array is enough. After
+the descent come rounds with :class:`sundman.integrators.low_rank_baoab`, whose directions are those
+of the noise:
+
+    scale   1 / sqrt(mean diagonal of the Hessian) of each array of the position, by random signs
+    step    h = 2 sqrt(0.1 T / s), s the largest variance of the noise in these coordinates
+    end     when neither U nor the likelihood's part of it drifts any more beyond its error
+
+Scale and step are settled in the first rounds; the others are burn-in, each half as long as all
+before it, so that no run begins before it has arrived, or says that it has not.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from functools import partial
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array, lax
+from jax.flatten_util import ravel_pytree
+
+from sundman import clocks, integrators, scaling
+from sundman.gradients import GradientEstimator
+from sundman.noise import Purpose, Stream, substream, two_point
+from sundman.samplers import Sampler, compose
+from sundman.tune import scales
+from sundman.tune.loops import Dynamics, Walk, differences, evaluate
+from sundman.tune.record import WarmUpWindow
+from sundman.tune.state import Movers, Problem, TuningError, WarmUp, dynamics, matters, rescaled
+
+_RANK = 20
+_SHARE = 0.2
+_FRICTION = 0.5
+_FIRST = (1000, 1000, 2000)
+_PARTS = 20  # of a round, that it is judged by
+_SETTLING = 2  # rounds that settle the scale and the step
+_PAIRS = 32  # of minibatches, all chains together, for the first step
+_LOSS_MATTERS = 0.02  # a fall of the likelihood's part, as a share of it
+_KICK = 0.1  # (h/2)^2 s / T: what one step's noise adds to the energy along the loudest direction
+_PROBES = 16  # of the curvature, all chains together
+
+
+def lengths() -> tuple[int, ...]:
+    """The lengths of the first rounds."""
+    return _FIRST
+
+
+def sampler(problem: Problem, warm: WarmUp) -> Sampler:
+    """The sampler of the rounds and of the run: one number of ``scale`` for each array."""
+    unravel = ravel_pytree(problem.example)[1]
+    scale = unravel(jnp.asarray(warm.scale, warm.walk.position.dtype))
+    by_array = jax.tree.map(lambda leaf: leaf.ravel()[0], scale)
+    moves = integrators.low_rank_baoab(
+        problem.temperature,
+        gamma=_FRICTION,
+        rank=min(_RANK, max(1, warm.coordinates // 4)),
+        share=_SHARE,
+    )
+    return compose(integrators.whitened(moves, scaling.diagonal(by_array)), clocks.constant(warm.h))
+
+
+def _step_for(loudest: float, temperature: float) -> float:
+    """The step that the loudest direction of the noise allows."""
+    return float(2.0 * np.sqrt(_KICK * temperature / loudest)) if loudest > 0 else np.inf
+
+
+@partial(jax.jit, static_argnames=("number",))
+def _curvature_by_array(dynamics: Dynamics, walk: Walk, *, number: int) -> Array:
+    """The mean diagonal of the Hessian of U, for each array of the position.
+
+    By v . H v with random signs v, averaged over the chains and ``number`` minibatches.
+    """
+
+    def of_chain(walk: Walk) -> Array:
+        signs = two_point(substream(Stream(walk.key, walk.step), Purpose.CURVATURE), walk.position)
+        _, turned = jax.jvp(lambda at: evaluate(dynamics, walk, at)[1], (walk.position,), (signs,))
+        unravel = ravel_pytree(dynamics.example)[1]
+        return jnp.stack([jnp.mean(leaf) for leaf in jax.tree.leaves(unravel(signs * turned))])
+
+    def add(total: Array, trial: Array) -> tuple[Array, None]:
+        now = walk._replace(step=walk.step + trial)
+        return total + lax.map(of_chain, now).mean(0), None
+
+    leaves = len(jax.tree.leaves(dynamics.example))
+    trials = jnp.arange(1, number + 1, dtype=jnp.uint32)
+    total, _ = lax.scan(add, jnp.zeros(leaves, walk.position.dtype), trials)
+    return total / number
+
+
+@partial(jax.jit, static_argnames=("rows",))
+def _move(
+    gradient: GradientEstimator, moves: Sampler, movers: Movers, steps: Array, *, rows: int
+) -> tuple[Movers, Array, Array]:
+    """Move every chain; and the means of U and of the likelihood's part over ``rows`` equal parts.
+
+    Args:
+      gradient: U and its gradient.
+      moves: the sampler.
+      movers: the chains.
+      steps: of each part.
+      rows: how many parts.
+
+    Returns:
+      The chains, and U and its part with axes (chain, row).
+    """
+
+    def one(_: Array, carry: tuple[Movers, Array]) -> tuple[Movers, Array]:
+        (position, state, memory), total = carry
+        here, memory = gradient.evaluate(Stream(state.key, state.clock.step), position, memory)
+        position, state = moves.step(here.grads, state, position, here.value)
+        return Movers(position, state, memory), total + jnp.stack([here.value, here.loss])
+
+    def part(mover: Movers, _: None) -> tuple[Movers, Array]:
+        mover, total = lax.fori_loop(0, steps, one, (mover, jnp.zeros(2)))
+        return mover, total / steps
+
+    def of_chain(mover: Movers) -> tuple[Movers, Array]:
+        return lax.scan(part, mover, None, length=rows)
+
+    movers, means = lax.map(of_chain, movers)
+    return movers, means[..., 0], means[..., 1]
+
+
+def _drifts(means: np.ndarray, spread: float) -> bool:
+    """Whether the two halves of ``means`` (chain, row) differ by more than chance.
+
+    Args:
+      means: of U, in the order of time.
+      spread: what does not matter.
+    """
+    mean = np.asarray(means, np.float64).mean(0)
+    half = len(mean) // 2
+    first, second = mean[:half], mean[-half:]
+    error = np.sqrt((first.var() + second.var()) / half)
+    return bool(abs(first.mean() - second.mean()) > max(spread, 3.0 * error))
+
+
+def advance(problem: Problem, warm: WarmUp) -> WarmUp:
+    """The warm-up after its next round."""
+    before = warm.number_of("round")
+    if before < _SETTLING:
+        warm = _begun_anew(problem, warm)
+    assert warm.movers is not None
+    length = warm.left[0]
+    movers, U, loss = _move(
+        problem.of_run,
+        sampler(problem, warm),
+        warm.movers,
+        jnp.int32(length // _PARTS),
+        rows=_PARTS,
+    )
+    U, loss = np.asarray(U, np.float64), np.asarray(loss, np.float64)
+    if not np.isfinite(U).all():
+        raise TuningError(
+            f"U is not finite in the warm-up, with the step {warm.h:.3g}: give another init, or a "
+            "sampler"
+        )
+    loudest = float(np.mean(np.asarray(movers.state.motion.variances)[:, -1]))
+    drifts = _drifts(U, matters(problem, warm)) or _drifts(loss, _LOSS_MATTERS * abs(loss.mean()))
+    made, left = warm.made + length, warm.left[1:]
+    if not left and drifts and made < problem.most_burn_in:
+        left = (max(_FIRST[0], made // 2 // _PARTS * _PARTS),)
+    record = WarmUpWindow(
+        "round", length, warm.h, 0.0, _FRICTION, 0.0, loudest, float(U[:, -1].mean()), 0
+    )
+    flat = jax.vmap(lambda tree: ravel_pytree(tree)[0])(movers.position)
+    return dataclasses.replace(
+        warm,
+        walk=warm.walk._replace(position=flat),
+        movers=movers,
+        left=left,
+        made=made,
+        gradients=warm.gradients + length,
+        records=(*warm.records, record),
+        converged=not drifts,
+    )
+
+
+def _begun_anew(problem: Problem, warm: WarmUp) -> WarmUp:
+    """With scale and step from where the chains are, which begin anew there."""
+    probes, pairs = max(1, _PROBES // warm.chains), max(2, _PAIRS // warm.chains)
+    here = dynamics(problem, warm)
+    curvature = np.asarray(_curvature_by_array(here, warm.walk, number=probes), np.float64)
+    sizes = [np.size(leaf) for leaf in jax.tree.leaves(problem.example)]
+    known = np.isfinite(curvature) & (curvature > 0)
+    usual = float(np.exp(np.mean(np.log(curvature[known])))) if known.any() else 1.0
+    warm = rescaled(warm, np.repeat(1.0 / np.sqrt(np.where(known, curvature, usual)), sizes))
+    loudest = warm.records[-1].noise
+    longest = warm.longest
+    if warm.movers is None:
+        longest = warm.h  # what the energy error allowed
+        rows = np.asarray(differences(here, warm.walk, number=pairs), np.float64)
+        inside = scales.inward(warm.scale, rows.reshape(-1, warm.coordinates))
+        loudest = scales.widest(inside / np.sqrt(2.0))
+    warm = dataclasses.replace(
+        warm,
+        h=min(_step_for(loudest, problem.temperature), longest),
+        longest=longest,
+        gradients=warm.gradients + 2 * (probes + pairs),
+    )
+    unravel = ravel_pytree(problem.example)[1]
+    positions = jax.vmap(unravel)(warm.walk.position)
+    states = jax.vmap(sampler(problem, warm).init)(positions, warm.walk.key)
+    step = jnp.full(warm.chains, warm.made, jnp.uint32)
+    states = states._replace(clock=states.clock._replace(step=step))
+    return dataclasses.replace(warm, movers=Movers(positions, states, warm.walk.memory))

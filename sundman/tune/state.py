@@ -1,0 +1,189 @@
+"""The warm-up between two windows, and what it is for."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from sundman._types import PyTree
+from sundman.gradients import GradientEstimator
+from sundman.samplers import SamplerState
+from sundman.tune import scales
+from sundman.tune.auto import Auto
+from sundman.tune.loops import Dynamics, Walk
+from sundman.tune.record import WarmUpWindow
+
+CLOCK_M, CLOCK_R, CLOCK_A = 10.0, 0.25, 0.03
+NOISE_SHARE = 0.5  # of the momentum's fluctuation that the gradient noise may supply
+STILL_FALLING = 0.3  # in units of sqrt(d/2) T, the spread of U: a fall that matters
+
+
+class TuningError(ValueError):
+    """The target cannot be tuned for; the message says what was seen."""
+
+
+class Problem(NamedTuple):
+    """What is tuned for.
+
+    Attributes:
+      auto: what was asked.
+      gradient: U and its gradient, the noise of each step independent of the one before.
+      of_run: the same as the run will have it, where minibatches may depend on each other.
+      example: a position.
+      temperature: T.
+      exact: whether the gradient has no noise.
+      matrix: whether L is a matrix.
+      independent: whether the noise will be independent in the run as well.
+      most_burn_in: steps of burn-in at most, where there are rounds.
+    """
+
+    auto: Auto
+    gradient: GradientEstimator
+    of_run: GradientEstimator
+    example: PyTree
+    temperature: float
+    exact: bool
+    matrix: bool
+    independent: bool
+    most_burn_in: int
+
+    @property
+    def by_rounds(self) -> bool:
+        """Whether there are rounds with the sampler itself in place of windows."""
+        return not self.exact and not self.matrix
+
+    @property
+    def noise_taken_out(self) -> bool:
+        """Whether the noise of the gradient is taken out of the noise of the sampler."""
+        return self.matrix and self.independent and not self.exact
+
+    @property
+    def cost(self) -> int:
+        """Gradients of a step of the warm-up."""
+        return 1 if self.exact else 2
+
+
+class Movers(NamedTuple):
+    """Chains that are moved by a sampler, axes (chain, ...)."""
+
+    position: PyTree
+    state: SamplerState
+    memory: PyTree
+
+
+@dataclass(frozen=True)
+class WarmUp:
+    """The warm-up between two windows.
+
+    Attributes:
+      walk: where the chains are.
+      h: the step.
+      gamma: the friction.
+      scale: L.
+      reference: the usual |L' G|^2.
+      bound: M of the clock; 1 while it is off.
+      longest: h is at most this, because of the noise.
+      lowest: the mean of U after the last block of the descent.
+      descending: whether the descent is not over.
+      left: the lengths of the windows or rounds to come.
+      repeats: how often the last windows were repeated because U still fell.
+      gradients: evaluated so far, of every chain.
+      records: what each window saw.
+      noise: the covariance of the gradient noise, where L is a matrix.
+      hessian: the sum of the mean Hessians so far, where there is noise and L is a matrix.
+      hessians: how many.
+      movers: the chains, where there are rounds.
+      made: steps of the rounds.
+      converged: whether U has stopped falling.
+    """
+
+    walk: Walk
+    h: float
+    gamma: float
+    scale: np.ndarray
+    reference: float = 1.0
+    bound: float = 1.0
+    longest: float = math.inf
+    lowest: float = math.inf
+    descending: bool = True
+    left: tuple[int, ...] = ()
+    repeats: int = 0
+    gradients: int = 0
+    records: tuple[WarmUpWindow, ...] = ()
+    noise: np.ndarray = field(default_factory=lambda: np.zeros(0))
+    hessian: np.ndarray = field(default_factory=lambda: np.zeros(0))
+    hessians: int = 0
+    movers: Movers | None = None
+    made: int = 0
+    converged: bool = True
+
+    @property
+    def over(self) -> bool:
+        """Whether there is no window left."""
+        return not self.descending and not self.left
+
+    @property
+    def chains(self) -> int:
+        """How many chains there are."""
+        return self.walk.position.shape[0]
+
+    @property
+    def coordinates(self) -> int:
+        """How many coordinates a position has."""
+        return self.walk.position.shape[1]
+
+    def number_of(self, stage: str) -> int:
+        """How many windows of this stage there were."""
+        return sum(record.stage == stage for record in self.records)
+
+
+def dynamics(problem: Problem, warm: WarmUp, *, gain: float = 1.0) -> Dynamics:
+    """How the chains move in the next window."""
+    return Dynamics(
+        problem.gradient,
+        problem.example,
+        jnp.asarray(warm.scale, warm.walk.position.dtype),
+        problem.temperature,
+        warm.gamma,
+        problem.auto.aim(warm.chains),
+        gain,
+        warm.longest,
+        warm.reference,
+        warm.bound,
+        CLOCK_A,
+        CLOCK_R,
+        exact=problem.exact,
+    )
+
+
+def rescaled(warm: WarmUp, scale: np.ndarray) -> WarmUp:
+    """With another scale, and h so that h |L' G| stays."""
+    if not np.isfinite(scale).all():
+        return warm
+    grads = np.asarray(warm.walk.grads, np.float64)
+    before = np.mean(scales.inward(warm.scale, grads) ** 2)
+    after = np.mean(scales.inward(scale, grads) ** 2)
+    ratio = before / after if after > 0 else 1.0
+    h = warm.h * math.sqrt(np.clip(ratio if np.isfinite(ratio) else 1.0, 1e-12, 1e12))
+    return dataclasses.replace(warm, scale=scale, h=h)
+
+
+def matters(problem: Problem, warm: WarmUp) -> float:
+    """How much U must fall for it to matter."""
+    return STILL_FALLING * math.sqrt(warm.coordinates / 2) * problem.temperature
+
+
+def number_of_rows(chains: int, coordinates: int, numbers: int, most: int) -> int:
+    """How many rows of every chain's coordinates fit into so many numbers."""
+    return int(np.clip(numbers // (chains * coordinates), 8, most))
+
+
+def host_tree(tree: PyTree) -> PyTree:
+    """The pytree on the host."""
+    return jax.tree.map(np.asarray, tree)

@@ -1,0 +1,255 @@
+"""The warm-up: a descent, windows that learn the scale, a last one that settles the step.
+
+    0 bracket   one step at the start, h doubled or halved until its energy error crosses the aim
+    1 descent   blocks of 60 steps, damped; a diagonal scale and h after each, until the mean of U
+                falls by less than 2 sqrt(d/2) T
+    2 windows   h is corrected every 10 steps, h <- h clip((aim / v)^(1/6), 1/2, 2); at the end of
+                each a new scale, momenta anew; the clock from the third; at last the friction
+    3 last      all frozen but h, whose geometric mean over the last three quarters is kept. If U
+                still fell, the last two windows are repeated, twice at most
+
+The host is visited once a window. All of it is a :class:`WarmUp`, a value between two windows, so
+that it can be saved and gone on with.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+from jax.flatten_util import ravel_pytree
+
+from sundman import clocks, integrators, scaling
+from sundman._types import PyTree
+from sundman.gradients import GradientEstimator, RemembersGradients
+from sundman.noise import Purpose, Stream, fold, gaussian, key_words, substream
+from sundman.samplers import Sampler, compose
+from sundman.tune import rounds, windows
+from sundman.tune.auto import Auto
+from sundman.tune.loops import Dynamics, Walk, bracket, evaluate, gave_up
+from sundman.tune.record import Tuning
+from sundman.tune.state import (
+    CLOCK_A,
+    CLOCK_M,
+    CLOCK_R,
+    Movers,
+    Problem,
+    TuningError,
+    WarmUp,
+    dynamics,
+)
+
+
+@jax.jit
+def _start(
+    gradient: GradientEstimator, positions: PyTree, key: Array, temperature: Array
+) -> tuple[Walk, Array]:
+    """The chains at their first positions; and whether two streams give the same gradient there."""
+    chains = len(jax.tree.leaves(positions)[0])
+    words = fold(key_words(key), 0, Purpose.WARM_UP)
+    keys = jax.vmap(lambda i: fold(words, i, Purpose.CHAIN))(jnp.arange(chains, dtype=jnp.uint32))
+
+    def begin(position: PyTree, key: Array) -> tuple[Walk, Array]:
+        memory = gradient.begin(position) if isinstance(gradient, RemembersGradients) else ()
+        flat, _ = ravel_pytree(position)
+        dynamics = Dynamics(gradient, position, flat, *[1.0] * 9, exact=False)
+        momentum = jnp.sqrt(temperature) * gaussian(
+            substream(Stream(key, jnp.uint32(0)), Purpose.FRESH_MOMENTUM), flat
+        )
+        zero = jnp.zeros((), flat.dtype)
+        walk = Walk(flat, momentum, zero, flat, memory, zero - 1.0, key, jnp.uint32(1))
+        value, grads, _ = evaluate(dynamics, walk._replace(step=jnp.uint32(0)), flat)
+        again, other, _ = evaluate(dynamics, walk, flat)
+        same = jnp.all(grads == other) & (value == again)
+        return walk._replace(value=value, grads=grads), same
+
+    walks, same = jax.vmap(begin)(positions, keys)
+    return walks, jnp.all(same)
+
+
+def begin(
+    auto: Auto,
+    gradient: GradientEstimator,
+    of_run: GradientEstimator,
+    positions: PyTree,
+    temperature: float,
+    key: Array,
+    *,
+    independent: bool = True,
+    most_burn_in: int = 10_000,
+) -> tuple[Problem, WarmUp]:
+    """The problem, and the warm-up before its first window; raises if nothing can start here.
+
+    Args:
+      auto: what was asked.
+      gradient: U and its gradient, the noise of each step independent of the one before.
+      of_run: the same as the run will have it.
+      positions: the first position of every chain.
+      temperature: T.
+      key: of the run.
+      independent: whether minibatches will be independent of each other in the run.
+      most_burn_in: steps of burn-in at most, where the sampler itself burns in.
+    """
+    walk, same = _start(gradient, positions, key, jnp.float32(temperature))
+    d = walk.position.shape[1]
+    if d == 0:
+        raise TuningError("the position has no coordinate: there is nothing to sample")
+    value, grads = np.asarray(walk.value), np.asarray(walk.grads)
+    bad = np.flatnonzero(~(np.isfinite(value) & np.isfinite(grads).all(1)))
+    if len(bad):
+        norm = float(np.linalg.norm(grads[bad[0]]))
+        raise TuningError(
+            f"U and its gradient must be finite where a chain begins: at the first position of "
+            f"chain {bad[0]} U = {value[bad[0]]:.6g} and |grad U| = {norm:.6g}; give another init"
+        )
+    example = jax.tree.map(lambda leaf: leaf[0], positions)
+    matrix = d <= auto.dense_up_to
+    problem = Problem(
+        auto,
+        gradient,
+        of_run,
+        example,
+        temperature,
+        bool(same),
+        matrix,
+        independent,
+        most_burn_in,
+    )
+    unit = np.eye(d) if matrix else np.ones(d)
+    left = windows.lengths(auto, exact=problem.exact)
+    left = rounds.lengths() if problem.by_rounds else left
+    warm = WarmUp(walk, auto.first_step, 1.0, unit, left=left)
+    h, trials = bracket(dynamics(problem, warm), walk, jnp.float32(warm.h))
+    if gave_up(int(trials)):
+        _explain_no_step(float(h), warm.h)
+    h = float(h)
+    cost = problem.cost * (int(trials) + 1)
+    return problem, dataclasses.replace(warm, h=h, gamma=0.3 / h, gradients=cost)
+
+
+def _explain_no_step(h: float, first: float) -> None:
+    if h > first:
+        raise TuningError(
+            f"U does not change: a step of {h:.2g} from the first position still has no energy "
+            "error. A constant or flat potential has no law exp(-U/T)"
+        )
+    raise TuningError(
+        f"no step is short enough: one of {h:.2g} from the first position still has a large energy "
+        "error. U or its gradient is not continuous there, or they do not belong together"
+    )
+
+
+def advance(problem: Problem, warm: WarmUp) -> WarmUp:
+    """The warm-up after its next block of descent, window or round."""
+    if problem.by_rounds and not warm.descending:
+        return rounds.advance(problem, warm)
+    return windows.advance(problem, warm)
+
+
+class Start(NamedTuple):
+    """Where a run begins after its warm-up.
+
+    Attributes:
+      positions: of every chain.
+      momenta: in whitened coordinates.
+      movers: all of the chains, where they were moved by the sampler itself.
+    """
+
+    positions: PyTree
+    momenta: PyTree
+    movers: Movers | None
+
+
+def finish(problem: Problem, warm: WarmUp) -> tuple[Start, Tuning]:
+    """Where the run begins, and what was chosen."""
+    unravel = ravel_pytree(problem.example)[1]
+    if problem.by_rounds:
+        sampler, momentum = rounds.sampler(problem, warm), warm.walk.momentum
+    else:
+        sampler, momentum = _whitened_baoab(problem, warm)
+    positions, momenta = (jax.vmap(unravel)(a) for a in (warm.walk.position, momentum))
+    return Start(positions, momenta, warm.movers), _tuning(problem, warm, sampler)
+
+
+def _whitened_baoab(problem: Problem, warm: WarmUp) -> tuple[Sampler, Array]:
+    """The sampler, and the momenta in its coordinates."""
+    dtype, scale, sigma = warm.walk.position.dtype, warm.scale, np.zeros(0)
+    momentum = warm.walk.momentum
+    unravel = ravel_pytree(problem.example)[1]
+    if problem.noise_taken_out and warm.noise.size:  # coordinates in which it is diagonal, too
+        values, vectors = np.linalg.eigh(scale.T @ warm.noise @ scale)
+        scale, sigma = scale @ vectors, np.sqrt(np.maximum(values, 0.0))
+        momentum = jnp.asarray(np.asarray(momentum, np.float64) @ vectors, dtype)
+    numbers = jnp.asarray(scale, dtype)
+    tree = scaling.dense(numbers) if scale.ndim == 2 else scaling.diagonal(unravel(numbers))
+    known = unravel(jnp.asarray(sigma, dtype)) if sigma.size else 0.0
+    integrator = integrators.baoab(problem.temperature, gamma=warm.gamma, sigma=known)
+    clock: clocks.Clock = clocks.constant(warm.h)
+    if problem.exact and warm.coordinates > 1:  # in one dimension the clock's own bias shows
+        clock = clocks.scale_free(
+            warm.h,
+            g_ref=warm.reference,
+            a=CLOCK_A,
+            M=CLOCK_M,
+            r=CLOCK_R,
+            monitor=clocks.monitors.whitened(tree),
+        )
+    return compose(integrators.whitened(integrator, tree), clock), momentum
+
+
+def _tuning(problem: Problem, warm: WarmUp, sampler: Sampler) -> Tuning:
+    chains, d = warm.walk.position.shape
+    last = warm.records[-1]
+    allowed = warm.h
+    if not problem.exact and last.v > 0:
+        aim = problem.auto.aim(chains)
+        allowed = min(max(warm.h * (aim / last.v) ** (1 / 6), warm.h), max(warm.h, 0.5))
+    limited = warm.h / allowed
+    return Tuning(
+        sampler=sampler,
+        windows=warm.records,
+        gradients=warm.gradients,
+        converged=warm.converged,
+        noise_limited=limited,
+        bias=0.4 * math.sqrt(last.v),
+        why=_in_words(problem, warm, d, limited),
+    )
+
+
+def _in_words(problem: Problem, warm: WarmUp, d: int, limited: float) -> str:
+    shape = "a matrix" if warm.scale.ndim == 2 else "one number for each"
+    gradients = "exact gradients" if problem.exact else "noisy gradients"
+    if problem.by_rounds:
+        text = (
+            "BAOAB with more friction along the noisiest directions, one scale for each array of "
+            f"the position ({d:,} coordinates): step h = {warm.h:.3g}, from the largest variance "
+            f"of the gradient noise, {warm.records[-1].noise:.3g}; burnt in for {warm.made:,} steps"
+        )
+        if not warm.converged:
+            text += ", and U or the loss still drifted then: make the run longer"
+        return f"{text}."
+    text = (
+        f"BAOAB with {gradients} in whitened coordinates ({d} of them, {shape}): step "
+        f"h = {warm.h:.3g}, friction {warm.gamma:.3g}, energy error of a step "
+        f"{warm.records[-1].v:.2g}, found with {warm.gradients:,} gradients a chain"
+    )
+    if limited < 0.5:
+        text += (
+            f"; the noise of the minibatches limits the step, {1 / limited:.1f} times longer "
+            "without it: larger batches or a control variate would gain"
+        )
+    if not warm.converged:
+        text += "; U was still falling when the warm-up ended: start nearer, or make it longer"
+    return f"{text}."
+
+
+def warm_up(problem: Problem, warm: WarmUp) -> WarmUp:
+    """All windows that are left."""
+    while not warm.over:
+        warm = advance(problem, warm)
+    return warm

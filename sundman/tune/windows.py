@@ -1,0 +1,230 @@
+"""What a window of the warm-up teaches: the scale, the friction, the clock, the longest step."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from dataclasses import dataclass
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from sundman.noise import Purpose, Stream, gaussian, substream
+from sundman.tune import scales
+from sundman.tune.auto import Auto
+from sundman.tune.loops import MOST, SUB, Sums, Traces, Walk, mean_hessian, window
+from sundman.tune.record import WarmUpWindow
+from sundman.tune.state import (
+    CLOCK_M,
+    NOISE_SHARE,
+    Problem,
+    WarmUp,
+    dynamics,
+    matters,
+    number_of_rows,
+    rescaled,
+)
+
+_DESCENT_STEPS, _MOST_DESCENTS = 60, 30
+_WINDOWS = (60, 60, 120, 240, 480, 1040)
+_WINDOWS_NOISY = (60, 60, 120, 160, 240, 520)  # of two gradients a step
+_REPEATS = 2
+_FRICTION_SHARE = 0.5  # of the critical friction: means gain a factor of two, squares lose little
+_FRICTION = (0.05, 2.0)
+_HESSIANS = 16  # minibatches that a mean Hessian is of, all chains together
+_ROW_NUMBERS = 2**24  # kept of positions, of gradients and of their changes
+
+
+def lengths(auto: Auto, *, exact: bool) -> tuple[int, ...]:
+    """The lengths of the windows."""
+    usual = _WINDOWS if exact else _WINDOWS_NOISY
+    if auto.warm_up is None:
+        return usual
+    scale = auto.warm_up / sum(usual)
+    return tuple(min(MOST, max(2, round(n * scale / SUB))) * SUB for n in usual)
+
+
+def advance(problem: Problem, warm: WarmUp) -> WarmUp:
+    """The warm-up after its next block of descent, or window."""
+    last = not warm.descending and len(warm.left) == 1
+    steps = _DESCENT_STEPS if warm.descending else warm.left[0]
+    rows = number_of_rows(warm.chains, warm.coordinates, _ROW_NUMBERS, MOST)
+    number = steps // SUB
+    walk, h, lost, sums, traces = window(
+        dynamics(problem, warm, gain=0.5 if last else 1.0),
+        warm.walk,
+        jnp.float32(warm.h),
+        jnp.int32(number),
+        rows=rows,
+    )
+    seen = _Seen(scales.host(sums), traces, number, rows, int(lost))
+    cost = warm.gradients + problem.cost * steps
+    warm = dataclasses.replace(warm, walk=walk, h=float(h), gradients=cost)
+    if warm.descending:
+        return _after_descent(problem, warm, seen)
+    return _after_last(problem, warm, seen) if last else _after_window(problem, warm, seen)
+
+
+@dataclass(frozen=True)
+class _Seen:
+    """What a window left behind."""
+
+    sums: Sums
+    traces: Traces
+    number: int
+    rows: int
+    rejected: int
+
+    def line(self, name: str) -> np.ndarray:
+        """One of the traces that are numbers."""
+        return np.asarray(getattr(self.traces, name), np.float64)[: self.number]
+
+    def kept(self, name: str) -> np.ndarray:
+        """One of the traces that are vectors, axes (row, chain, coordinate)."""
+        return np.asarray(getattr(self.traces, name), np.float64)[: min(self.number, self.rows)]
+
+
+def _record(warm: WarmUp, seen: _Seen, stage: str, width: float, noise: float) -> WarmUp:
+    """With one more record."""
+    record = WarmUpWindow(
+        stage,
+        seen.number * SUB,
+        warm.h,
+        float(seen.line("v").mean()),
+        warm.gamma,
+        width,
+        noise,
+        float(seen.line("U")[-1]),
+        seen.rejected,
+    )
+    return dataclasses.replace(warm, records=(*warm.records, record))
+
+
+def _after_descent(problem: Problem, warm: WarmUp, seen: _Seen) -> WarmUp:
+    d = warm.coordinates
+    now = float(np.median(seen.line("U")[-3:]))
+    warm = _record(warm, seen, "descent", 0.0, 0.0)
+    falls = now < warm.lowest - 2.0 * math.sqrt(d / 2) * problem.temperature
+    if not falls or len(warm.records) >= _MOST_DESCENTS:
+        return dataclasses.replace(warm, descending=False, gamma=1.0)
+    diagonal = scales.diagonal(seen.sums, problem.temperature)
+    if np.isfinite(diagonal).all() and (diagonal > 0).all():
+        warm = rescaled(warm, np.diag(diagonal) if warm.scale.ndim == 2 else diagonal)
+        walk = warm.walk._replace(momentum=jnp.zeros_like(warm.walk.momentum))
+        warm = dataclasses.replace(warm, walk=walk)
+    return dataclasses.replace(warm, lowest=now, gamma=1.0)
+
+
+def _after_window(problem: Problem, warm: WarmUp, seen: _Seen) -> WarmUp:
+    """A new scale, friction, clock and longest step; momenta anew."""
+    chains, d = warm.walk.position.shape
+    T = problem.temperature
+    done = warm.number_of("window")
+    if not problem.exact and warm.scale.ndim == 2 and done % 2 == 0:
+        warm = _with_hessian(problem, warm)
+    warm = rescaled(warm, _new_scale(problem, warm, seen))
+    inside = scales.inward(warm.scale, seen.kept("g").reshape(-1, d))
+    width, gamma = 1.0, 1.0
+    noise, loudest, longest = np.zeros(0), 0.0, math.inf
+    if not problem.exact:
+        noise = scales.moments(seen.sums)[2]
+        loudest = _loudest(warm.scale, noise, seen.kept("change").reshape(-1, d))
+    if problem.exact or warm.scale.ndim == 2:
+        rows = seen.kept("x")
+        rows = (rows - rows.mean(0)).reshape(-1, d)[-4000:]
+        width = scales.widest(scales.whiten(warm.scale, rows)) / T
+        if len(warm.left) == 2:
+            gamma = _friction(problem, seen, warm.h, width, loudest, chains)
+    if loudest > 0:
+        longest = 2.0 * NOISE_SHARE * gamma * T / loudest
+    clock = problem.exact and done >= 1 and d > 1
+    warm = dataclasses.replace(
+        warm,
+        walk=_with_fresh_momenta(warm.walk, T),
+        h=min(warm.h, longest),
+        gamma=gamma,
+        longest=longest,
+        noise=noise,
+        reference=float(np.median(np.sum(inside**2, -1))),
+        bound=CLOCK_M if clock else 1.0,
+        left=warm.left[1:],
+    )
+    return _record(warm, seen, "window", width, loudest)
+
+
+def _with_hessian(problem: Problem, warm: WarmUp) -> WarmUp:
+    """With one more mean Hessian, at the price of two gradients for each coordinate."""
+    d, number = warm.coordinates, max(1, _HESSIANS // warm.chains)
+    here = dynamics(problem, warm)
+    mean = np.asarray(mean_hessian(here, warm.walk, number=number), np.float64)
+    return dataclasses.replace(
+        warm,
+        hessian=mean if warm.hessians == 0 else warm.hessian + mean,
+        hessians=warm.hessians + 1,
+        gradients=warm.gradients + 2 * d * number,
+    )
+
+
+def _new_scale(problem: Problem, warm: WarmUp, seen: _Seen) -> np.ndarray:
+    T = problem.temperature
+    if warm.scale.ndim == 1:
+        return scales.diagonal(seen.sums, T)
+    if warm.hessians:
+        return scales.from_hessian(seen.sums, warm.hessian / warm.hessians, T)
+    return scales.dense(seen.sums, T)
+
+
+def _friction(
+    problem: Problem, seen: _Seen, h: float, width: float, loudest: float, chains: int
+) -> float:
+    """The friction: a share of the critical one, more where the noise limits the step.
+
+    With noise, the longest step grows with the friction; up to the critical one squares then gain
+    and means lose nothing, until the energy error limits the step.
+    """
+    usual = _FRICTION_SHARE / math.sqrt(width)
+    if loudest > 0:
+        v = float(seen.line("v").mean())
+        allowed = h * (problem.auto.aim(chains) / max(v, 1e-12)) ** (1 / 6)
+        balanced = allowed * loudest / (2.0 * NOISE_SHARE * problem.temperature)
+        usual = float(np.clip(balanced, usual, 2.0 / math.sqrt(width)))
+    return float(np.clip(usual, *_FRICTION))
+
+
+def _loudest(scale: np.ndarray, noise: np.ndarray, changes: np.ndarray) -> float:
+    """The largest eigenvalue of the covariance of the noise in z; about, where L is diagonal."""
+    if scale.ndim == 2:
+        return float(np.linalg.eigvalsh(scale.T @ noise @ scale)[-1])
+    return scales.widest(scales.inward(scale, changes[-1000:]) / math.sqrt(2))
+
+
+def _with_fresh_momenta(walk: Walk, temperature: float) -> Walk:
+    def fresh(key: Array, step: Array, like: Array) -> Array:
+        return gaussian(substream(Stream(key, step), Purpose.FRESH_MOMENTUM), like)
+
+    momentum = math.sqrt(temperature) * jax.vmap(fresh)(walk.key, walk.step, walk.momentum)
+    return walk._replace(momentum=momentum, zeta=jnp.full_like(walk.zeta, -1.0))
+
+
+def _after_last(problem: Problem, warm: WarmUp, seen: _Seen) -> WarmUp:
+    """The step is settled, or the last two windows come again because U still falls."""
+    U, quarter = seen.line("U"), max(seen.number // 4, 1)
+    first, final = U[:quarter], U[-quarter:]
+    fall = float(first.mean() - final.mean())
+    error = math.sqrt((first.var() + final.var()) / quarter)
+    falling = fall > max(matters(problem, warm), 4.0 * error)
+    again = falling and warm.repeats < _REPEATS
+    settled = np.exp(np.mean(np.log(seen.line("h")[seen.number // 4 :])))
+    width, loudest = warm.records[-1].width, warm.records[-1].noise
+    if not again:
+        warm = dataclasses.replace(warm, h=float(min(settled, warm.longest)))
+    warm = _record(warm, seen, "last", width, loudest)
+    usual = lengths(problem.auto, exact=problem.exact)
+    return dataclasses.replace(
+        warm,
+        left=usual[-2:] if again else (),
+        repeats=warm.repeats + int(again),
+        converged=not falling,
+    )
