@@ -14,15 +14,12 @@ import math
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jax import Array
 from jax.flatten_util import ravel_pytree
 
 from sundman import check
 from sundman._types import PyTree
 from sundman.value import Value, array
-
-_PASTED = 4096  # numbers that a person may still paste
 
 
 class Scale(Value):
@@ -40,6 +37,11 @@ class Scale(Value):
         """Raise if it is not for positions like this one."""
         raise NotImplementedError
 
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """How many numbers it has."""
+        raise NotImplementedError
+
 
 class Diagonal(Scale):
     """L = diag(scale), a pytree like the position; a leaf may be one number for a whole array."""
@@ -54,6 +56,11 @@ class Diagonal(Scale):
     def outward(self, step: PyTree) -> PyTree:
         """L v."""
         return jax.tree.map(lambda s, v: (s * v).astype(v.dtype), self.scale, step)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """How many numbers it has."""
+        return (sum(leaf.size for leaf in jax.tree.leaves(self.scale)),)
 
     def inward(self, grads: PyTree) -> PyTree:
         """L' G, which is L G."""
@@ -73,10 +80,6 @@ class Diagonal(Scale):
                     f"it has {jnp.shape(scale)}, the position {jnp.shape(leaf)}"
                 )
 
-    def __repr__(self) -> str:
-        """How to make it, if it is small enough to be pasted."""
-        return f"scaling.diagonal({_in_full(self.scale)})"
-
 
 class Dense(Scale):
     """L = matrix, on the ravelled position."""
@@ -95,6 +98,11 @@ class Dense(Scale):
         flat, unravel = ravel_pytree(step)
         return unravel((self.matrix @ flat).astype(flat.dtype))
 
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Rows and columns."""
+        return self.matrix.shape
+
     def inward(self, grads: PyTree) -> PyTree:
         """L' G."""
         flat, unravel = ravel_pytree(grads)
@@ -109,10 +117,6 @@ class Dense(Scale):
                 f"{size}"
             )
 
-    def __repr__(self) -> str:
-        """How to make it."""
-        return f"scaling.dense({_in_full(self.matrix)})"
-
 
 def _check_positive(scale: PyTree) -> None:
     for leaf in jax.tree.leaves(scale):
@@ -121,32 +125,6 @@ def _check_positive(scale: PyTree) -> None:
                 "a scale must be positive and finite; its least number is "
                 f"{float(jnp.min(leaf))!r}, its largest {float(jnp.max(leaf))!r}"
             )
-
-
-def _in_full(tree: PyTree) -> str:
-    """Arrays as code that makes them; as their shapes where that would fill the screen."""
-    leaves, structure = jax.tree.flatten(tree)
-    if not all(map(check.known, leaves)) or sum(np.size(leaf) for leaf in leaves) > _PASTED:
-        return str(jax.tree.map(lambda leaf: f"array{list(np.shape(leaf))}", tree))
-    texts = [f"jnp.array({_digits(np.asarray(leaf))})" for leaf in leaves]
-    return str(jax.tree.unflatten(structure, [_Text(text) for text in texts]))
-
-
-def _digits(numbers: np.ndarray) -> str:
-    if numbers.ndim:
-        return f"[{', '.join(map(_digits, numbers))}]"
-    return (
-        np.format_float_positional(numbers, unique=True, trim="0")
-        if (1e-4 <= abs(numbers) < 1e6 or not numbers)
-        else np.format_float_scientific(numbers, unique=True)
-    )
-
-
-class _Text(str):
-    """A text that stands for itself inside the text of a container."""
-
-    def __repr__(self) -> str:
-        return str(self)
 
 
 diagonal = Diagonal

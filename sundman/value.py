@@ -26,6 +26,7 @@ import dataclasses
 import difflib
 import functools
 from collections.abc import Callable, Hashable, Iterable, Iterator
+from contextvars import ContextVar
 from dataclasses import MISSING, field
 from typing import (
     Any,
@@ -49,6 +50,7 @@ Number: TypeAlias = float | Array
 Settings: TypeAlias = dict[str, Any]
 """Settings by name, each of the type its owner says: for records, tables and JSON."""
 
+_IN_FULL: ContextVar[bool] = ContextVar("in_full", default=False)
 _T = TypeVar("_T")
 _Function = TypeVar("_Function", bound=Callable[..., object])
 
@@ -99,7 +101,9 @@ def _is_traced(value: object) -> bool:
     frozen_default=True, eq_default=False, field_specifiers=(static, array, derived, field)
 )
 class Value:
-    """The base of everything that is a value."""
+    """The base of everything that is a value; ``room``: where it is, if not in its package."""
+
+    room: ClassVar[str] = ""
 
     _leaves: ClassVar[tuple[str, ...]] = ()
     _choices: ClassVar[tuple[str, ...]] = ()
@@ -226,12 +230,12 @@ def public_name(cls: type) -> str:
     return cls.__dict__.get("name", "".join(parts))
 
 
-def _constructor(cls: type) -> str:
+def _constructor(cls: type[Value]) -> str:
     """Where a person finds it: ``clocks.constant``, or the class of somebody else."""
     module = cls.__module__.split(".")
     if module[0] != "sundman" or len(module) < 2:
         return cls.__qualname__
-    return f"{module[1]}.{public_name(cls)}"
+    return f"{cls.room or module[1]}.{public_name(cls)}"
 
 
 def _arguments(value: Value) -> Iterator[str]:
@@ -266,10 +270,23 @@ def in_words(value: object) -> str:
         return f"({items},)" if len(value) == 1 else f"({items})"
     if callable(value) and not isinstance(value, Value):
         return getattr(value, "__qualname__", type(value).__qualname__)
+    if isinstance(value, dict):
+        return f"{{{', '.join(f'{key!r}: {in_words(item)}' for key, item in value.items())}}}"
     if isinstance(value, (jax.Array, np.ndarray)) and not _is_traced(value):
         whole = np.asarray(value)
+        if _IN_FULL.get():
+            return f"jnp.array({whole.tolist()!r})"
         return repr(whole.tolist()) if whole.size <= 16 else f"array{list(whole.shape)}"
     return repr(value)
+
+
+def code(value: object) -> str:
+    """How to make a value, with all the numbers of its arrays: code to paste."""
+    token = _IN_FULL.set(True)
+    try:
+        return repr(value)
+    finally:
+        _IN_FULL.reset(token)
 
 
 def settings_of(value: Value) -> Settings:

@@ -54,6 +54,8 @@ _PROBE_KEY = 0x5EED
 class Monitor(Value):
     """What a clock watches, a value; ``memory`` is its own, carried from step to step."""
 
+    room = "clocks.monitors"
+
     def init(self, params: PyTree) -> PyTree:
         """The memory before the first step.
 

@@ -10,12 +10,14 @@ from typing import NamedTuple
 import numpy as np
 
 from sundman._trees import leaf_names, rebuilt, with_named_leaves
-from sundman._types import PyTree
+from sundman._types import PyTree, Settings
 from sundman.draws.online import Average, averaged
 from sundman.draws.trust import Verdict
 from sundman.store import checkpoint
 from sundman.store.arrays import Arrays, LazyArray
 from sundman.store.directory import Run, open_run
+from sundman.tune import Tuning
+from sundman.tune.saved import from_bytes
 
 
 class StoredStats(Mapping[str, np.ndarray]):
@@ -76,7 +78,12 @@ def read(path: str | os.PathLike[str]) -> Stored:
         "settings": {**run.about["settings"], **outcome},
         "has_position": run.about["has_position"],
         "verdict": None,
+        "tuning": None,
     }
+    tuning = _tuning(run)
+    if tuning is not None:
+        fields["tuning"], settings = tuning
+        fields["settings"] = {**settings, **outcome}
     verdict = run.verdict()
     if verdict is not None:
         fields["verdict"] = Verdict.from_json(verdict)
@@ -93,6 +100,15 @@ def read(path: str | os.PathLike[str]) -> Stored:
             "online": lambda: _online(run, state()),
         },
     )
+
+
+def _tuning(run: Run) -> tuple[Tuning, Settings] | None:
+    """What the sampler found out in its warm-up, and its settings since, if it tuned itself."""
+    content = run.file("tuning.npz")
+    if content is None:
+        return None
+    plain, arrays = from_bytes(content)
+    return Tuning.from_parts(plain, arrays, run.structure()["position"]), plain["settings"]
 
 
 def _part(run: Run, name: str, state: checkpoint.Tree) -> PyTree:

@@ -19,6 +19,7 @@ from sundman.integrators._wrapped import Wrapped
 from sundman.integrators.base import Integrator
 from sundman.noise import Stream
 from sundman.scaling import Scale
+from sundman.value import Settings, public_name
 
 
 class Whitened(Wrapped):
@@ -42,6 +43,12 @@ class Whitened(Wrapped):
     def label(self) -> str:  # type: ignore[override]  # others have it on the class
         """That of the integrator."""
         return f"{self.moves_by.label}, whitened"
+
+    @property
+    def settings(self) -> Settings:
+        """Those of the integrator; of the scale its size."""
+        shape = " x ".join(str(n) for n in self.scale.shape)
+        return {**super().settings, "scale": f"{public_name(type(self.scale))} {shape}"}
 
     def __repr__(self) -> str:
         """How to make it."""

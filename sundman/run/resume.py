@@ -17,8 +17,8 @@ from sundman._trees import with_named_leaves
 from sundman._types import PyTree
 from sundman.draws import Draws
 from sundman.draws.divergence import Divergences
-from sundman.run import fingerprint
-from sundman.run.disk_sink import DiskSink, Stop, to_checkpoint
+from sundman.run import fingerprint, tuned
+from sundman.run.disk_sink import DiskSink, Stop, interruption, to_checkpoint
 from sundman.run.execute import execute
 from sundman.run.schedule import Piece
 from sundman.run.setup import RunSetup, prepare
@@ -35,10 +35,15 @@ from sundman.store.directory import (
     open_run,
 )
 from sundman.store.files import Lock, StoreError
+from sundman.tune.saved import pack, to_bytes, unpack
+from sundman.tune.state import Problem, WarmUp
+from sundman.tune.warm_up import advance
 from sundman.verdict.judging import safe_judge, warn
 from sundman.watch.events import Watcher, watched
 from sundman.watch.log import RunLog
 from sundman.watch.progress import ProgressOption, all_watchers
+
+_WARM_UP, _TUNING = "warm-up.npz", "tuning.npz"
 
 
 def resume(
@@ -99,13 +104,55 @@ def start_stored(
     where = absolute(path)
     if resume and exists(where):
         return _continue(open_run(where), spec, checkpoint_every, progress, watchers)
-    setup, state = prepare(spec)
+    warm = None if spec.auto is None else tuned.start(spec)
+    setup, state = _prepared(spec, warm)
     structure, shapes = fingerprint.layout(spec, setup, state)
     saved = None if resume else spec  # whoever says resume gives the call, and its data, again
     about = fingerprint.describe(spec, setup, state)
     run = create(where, about, saved, structure, shapes, to_checkpoint(state, setup.replicas))
+    if warm is not None:
+        try:
+            spec, setup, state = _tuned(run, spec, *warm, setup.size)
+        except BaseException:
+            assert run.lock is not None
+            run.lock.release()
+            raise
     everyone = all_watchers(progress, watchers, RunLog(run.log))
     return _execute(run, spec, setup, state, checkpoint_every, everyone, None)
+
+
+def _prepared(
+    spec: RunSpec, warm: tuple[Problem, WarmUp] | None, size: Piece | None = None
+) -> tuple[RunSetup, RunState]:
+    """The run set up as it was asked for, before any warm-up."""
+    if warm is None:
+        return prepare(spec, size)
+    untuned, begins = tuned.with_tuned(spec, *warm)
+    return prepare(untuned, size, begins)
+
+
+def _tuned(
+    run: Run, spec: RunSpec, problem: Problem, warm: WarmUp, size: Piece
+) -> tuple[RunSpec, RunSetup, RunState]:
+    """The run after its warm-up, which is saved after each window and gone on with from there."""
+    saved = run.file(_WARM_UP)
+    if saved is not None:
+        warm = unpack(saved, problem, warm)
+    with Stop() as stop:
+        while not warm.over:
+            warm = advance(problem, warm)
+            run.write_file(_WARM_UP, pack(warm))
+            if stop.signal is not None and not warm.over:
+                message = f'stopped in the warm-up; go on with sundman.resume("{run.path}")'
+                raise interruption(stop.signal, message)
+    spec, begins = tuned.with_tuned(spec, problem, warm)
+    setup, state = prepare(spec, size, begins)
+    assert spec.tuning is not None
+    plain, arrays = spec.tuning.to_parts()
+    if run.file(_TUNING) is None:
+        checkpoint.save(run.checkpoints.resolve(), 0, to_checkpoint(state, setup.replicas))
+        run.write_file(_TUNING, to_bytes({**plain, "settings": spec.settings}, arrays))
+    return spec, setup, state
 
 
 def _continue(
@@ -124,7 +171,9 @@ def _continue(
                 "can be opened; finish it with that version, or begin again in another store"
             )
         spec = cast(RunSpec, run.call()) if given is None else given
-        setup, first = prepare(spec, Piece(**run.about["size"]))
+        warm = None if spec.auto is None else tuned.start(spec)
+        size = Piece(**run.about["size"])
+        setup, first = _prepared(spec, warm, size)
         differing = differences(run.about["identity"], fingerprint.identify(spec, setup, first))
         if not differing and given is not None:
             before = run.about["first_potential"]
@@ -147,7 +196,10 @@ def _continue(
                 "the draws to come may differ in the last digits from an uninterrupted run",
                 stacklevel=4,
             )
-        state = _restore(run, first)
+        if warm is not None:
+            spec, setup, first = _tuned(run, spec, *warm, size)
+        begun = warm is None or checkpoint.numbers(run.checkpoints) not in ([], [0])
+        state = _restore(run, first) if begun else first
     except BaseException:
         run.lock.release()
         raise

@@ -16,6 +16,7 @@ from sundman.run.schedule import check_stages, draw_schedule, draws_within
 from sundman.run.step import STATS
 from sundman.samplers import Sampler, check_stacked
 from sundman.tune import Auto, Tuning
+from sundman.value import settings_of
 
 ON_DIVERGENCE = ("freeze", "raise", "restart")
 _MOST_STEPS = 2**32 - 1
@@ -59,6 +60,8 @@ class RunSpec:
         run["weighting"] = "equal" if self.thin_time is not None else self.weighting
         facts = {"sampler": label_of(self.sampler), "references": list(self.sampler.references)}
         run["on_divergence"] = self.on_divergence
+        if self.auto is not None and self.tuning is None:
+            return {"sampler": "auto", "references": [], **settings_of(self.auto), **run}
         if self.sampler.stacked is None:
             return {**facts, **self.sampler.settings, **run}
         shared, per_chain = {}, []

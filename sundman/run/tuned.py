@@ -19,7 +19,8 @@ UNTUNED = baoab(1.0)
 def start(spec: RunSpec) -> tuple[Problem, WarmUp]:
     """The warm-up of a run before its first window."""
     assert spec.auto is not None
-    temperature = inputs.temperature_of(spec.target, spec.auto.temperature)
+    given = spec.auto.temperature
+    temperature = inputs.temperature_of(spec.target, None if given is None else float(given))
     of_rows = spec.batch_size is not None  # the noise is measured on independent minibatches
     gradient = inputs.as_gradient(spec.target, spec.batch_size, of_rows)
     if isinstance(gradient, Streamed):

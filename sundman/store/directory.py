@@ -71,6 +71,16 @@ class Run:
         """The draws."""
         return arrays.Arrays(self.path / "draws.zarr", mode)
 
+    def file(self, name: str) -> bytes | None:
+        """The content of a file of the run; None if it is not there."""
+        where = self.path / name
+        return where.read_bytes() if where.is_file() else None
+
+    def write_file(self, name: str, content: bytes) -> None:
+        """Write a file of the run, whole or not at all."""
+        with writing(name, self.path):
+            write_bytes(self.path / name, content)
+
     def progress(self) -> Settings:
         """How far the run is, as last written."""
         return read_json(self.path / "progress.json", ("draws", "finished"))

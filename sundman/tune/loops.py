@@ -250,7 +250,7 @@ def window(
         walk, h, lost, sums, traces = carry
 
         def one(carry: tuple[Walk, Sums, Array], _: None) -> tuple[tuple[Walk, Sums, Array], Array]:
-            walk, sums, _ = carry
+            walk, sums = carry[:2]
             out = _steps(dynamics, walk, h)
             sums = _added(sums, walk.position, walk.grads, out.grads, matrix=matrix)
             told = jnp.stack([out.error.mean(), out.rejected.sum(), jnp.mean(out.value)])

@@ -15,7 +15,9 @@ before it, so that no run begins before it has arrived, or says that it has not.
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable
 from functools import partial
+from typing import cast
 
 import jax
 import jax.numpy as jnp
@@ -23,13 +25,12 @@ import numpy as np
 from jax import Array, lax
 from jax.flatten_util import ravel_pytree
 
-from sundman import clocks, integrators, scaling
 from sundman.gradients import GradientEstimator
 from sundman.noise import Purpose, Stream, substream, two_point
-from sundman.samplers import Sampler, compose
+from sundman.samplers import Sampler, SamplerState
 from sundman.tune import scales
 from sundman.tune.loops import Dynamics, Walk, differences, evaluate
-from sundman.tune.record import WarmUpWindow
+from sundman.tune.record import Chosen, WarmUpWindow
 from sundman.tune.state import Movers, Problem, TuningError, WarmUp, dynamics, matters, rescaled
 
 _RANK = 20
@@ -49,18 +50,34 @@ def lengths() -> tuple[int, ...]:
     return _FIRST
 
 
-def sampler(problem: Problem, warm: WarmUp) -> Sampler:
-    """The sampler of the rounds and of the run: one number of ``scale`` for each array."""
+def chosen(problem: Problem, warm: WarmUp) -> Chosen:
+    """The sampler of the rounds and of the run: one number of the scale for each array."""
     unravel = ravel_pytree(problem.example)[1]
     scale = unravel(jnp.asarray(warm.scale, warm.walk.position.dtype))
-    by_array = jax.tree.map(lambda leaf: leaf.ravel()[0], scale)
-    moves = integrators.low_rank_baoab(
-        problem.temperature,
+    return Chosen(
+        method="low_rank_baoab",
+        temperature=problem.temperature,
+        h=warm.h,
         gamma=_FRICTION,
+        reference=0.0,
         rank=min(_RANK, max(1, warm.coordinates // 4)),
         share=_SHARE,
+        scale=jax.tree.map(lambda leaf: leaf.ravel()[0], scale),
+        sigma=None,
+        dense=False,
     )
-    return compose(integrators.whitened(moves, scaling.diagonal(by_array)), clocks.constant(warm.h))
+
+
+def _chains(problem: Problem, warm: WarmUp) -> Movers:
+    """The chains where they are, at rest."""
+    positions = jax.vmap(ravel_pytree(problem.example)[1])(warm.walk.position)
+    init = cast(Callable[..., SamplerState], chosen(problem, warm).sampler().init)
+    return Movers(positions, jax.vmap(init)(positions, warm.walk.key), warm.walk.memory)
+
+
+def movers_like(problem: Problem, warm: WarmUp) -> Movers:
+    """Chains of the right structure and shapes."""
+    return _chains(problem, warm)
 
 
 def _step_for(loudest: float, temperature: float) -> float:
@@ -148,7 +165,7 @@ def advance(problem: Problem, warm: WarmUp) -> WarmUp:
     length = warm.left[0]
     movers, U, loss = _move(
         problem.of_run,
-        sampler(problem, warm),
+        chosen(problem, warm).sampler(),
         warm.movers,
         jnp.int32(length // _PARTS),
         rows=_PARTS,
@@ -202,9 +219,7 @@ def _begun_anew(problem: Problem, warm: WarmUp) -> WarmUp:
         longest=longest,
         gradients=warm.gradients + 2 * (probes + pairs),
     )
-    unravel = ravel_pytree(problem.example)[1]
-    positions = jax.vmap(unravel)(warm.walk.position)
-    states = jax.vmap(sampler(problem, warm).init)(positions, warm.walk.key)
+    movers = _chains(problem, warm)
     step = jnp.full(warm.chains, warm.made, jnp.uint32)
-    states = states._replace(clock=states.clock._replace(step=step))
-    return dataclasses.replace(warm, movers=Movers(positions, states, warm.walk.memory))
+    state = movers.state._replace(clock=movers.state.clock._replace(step=step))
+    return dataclasses.replace(warm, movers=movers._replace(state=state))

@@ -9,6 +9,9 @@ several modes do no harm, and the noise of minibatches is not in Cov(G).
 
 from __future__ import annotations
 
+from typing import cast
+
+import jax
 import numpy as np
 
 from sundman.tune.loops import Sums
@@ -20,7 +23,7 @@ _WIDEST = 1e8  # L_i^2 over Var x_i: further than that nothing is known
 
 def host(sums: Sums) -> Sums:
     """The sums in double precision."""
-    return Sums(*(np.asarray(column, np.float64) for column in sums))
+    return cast(Sums, jax.tree.map(lambda column: np.asarray(column, np.float64), sums))
 
 
 def moments(sums: Sums) -> tuple[Floats, Floats, Floats]:

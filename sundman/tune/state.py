@@ -7,7 +7,6 @@ import math
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 
@@ -17,9 +16,8 @@ from sundman.samplers import SamplerState
 from sundman.tune import scales
 from sundman.tune.auto import Auto
 from sundman.tune.loops import Dynamics, Walk
-from sundman.tune.record import WarmUpWindow
+from sundman.tune.record import CLOCK_A, CLOCK_R, WarmUpWindow
 
-CLOCK_M, CLOCK_R, CLOCK_A = 10.0, 0.25, 0.03
 NOISE_SHARE = 0.5  # of the momentum's fluctuation that the gradient noise may supply
 STILL_FALLING = 0.3  # in units of sqrt(d/2) T, the spread of U: a fall that matters
 
@@ -182,8 +180,3 @@ def matters(problem: Problem, warm: WarmUp) -> float:
 def number_of_rows(chains: int, coordinates: int, numbers: int, most: int) -> int:
     """How many rows of every chain's coordinates fit into so many numbers."""
     return int(np.clip(numbers // (chains * coordinates), 8, most))
-
-
-def host_tree(tree: PyTree) -> PyTree:
-    """The pytree on the host."""
-    return jax.tree.map(np.asarray, tree)

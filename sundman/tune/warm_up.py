@@ -24,19 +24,14 @@ import numpy as np
 from jax import Array
 from jax.flatten_util import ravel_pytree
 
-from sundman import clocks, integrators, scaling
 from sundman._types import PyTree
 from sundman.gradients import GradientEstimator, RemembersGradients
 from sundman.noise import Purpose, Stream, fold, gaussian, key_words, substream
-from sundman.samplers import Sampler, compose
 from sundman.tune import rounds, windows
 from sundman.tune.auto import Auto
 from sundman.tune.loops import Dynamics, Walk, bracket, evaluate, gave_up
-from sundman.tune.record import Tuning
+from sundman.tune.record import Chosen, Tuning
 from sundman.tune.state import (
-    CLOCK_A,
-    CLOCK_M,
-    CLOCK_R,
     Movers,
     Problem,
     TuningError,
@@ -169,59 +164,60 @@ def finish(problem: Problem, warm: WarmUp) -> tuple[Start, Tuning]:
     """Where the run begins, and what was chosen."""
     unravel = ravel_pytree(problem.example)[1]
     if problem.by_rounds:
-        sampler, momentum = rounds.sampler(problem, warm), warm.walk.momentum
+        chosen, momentum = rounds.chosen(problem, warm), warm.walk.momentum
     else:
-        sampler, momentum = _whitened_baoab(problem, warm)
+        chosen, momentum = _whitened_baoab(problem, warm)
     positions, momenta = (jax.vmap(unravel)(a) for a in (warm.walk.position, momentum))
-    return Start(positions, momenta, warm.movers), _tuning(problem, warm, sampler)
+    return Start(positions, momenta, warm.movers), _tuning(problem, warm, chosen)
 
 
-def _whitened_baoab(problem: Problem, warm: WarmUp) -> tuple[Sampler, Array]:
-    """The sampler, and the momenta in its coordinates."""
+def _whitened_baoab(problem: Problem, warm: WarmUp) -> tuple[Chosen, Array]:
+    """The numbers of the sampler, and the momenta in its coordinates."""
     dtype, scale, sigma = warm.walk.position.dtype, warm.scale, np.zeros(0)
     momentum = warm.walk.momentum
     unravel = ravel_pytree(problem.example)[1]
-    if problem.noise_taken_out and warm.noise.size:  # coordinates in which it is diagonal, too
-        values, vectors = np.linalg.eigh(scale.T @ warm.noise @ scale)
+    if problem.noise_taken_out:  # coordinates in which it is diagonal, too
+        noise = warm.noise if warm.noise.size else np.zeros_like(scale)
+        values, vectors = np.linalg.eigh(scale.T @ noise @ scale)
         scale, sigma = scale @ vectors, np.sqrt(np.maximum(values, 0.0))
         momentum = jnp.asarray(np.asarray(momentum, np.float64) @ vectors, dtype)
     numbers = jnp.asarray(scale, dtype)
-    tree = scaling.dense(numbers) if scale.ndim == 2 else scaling.diagonal(unravel(numbers))
-    known = unravel(jnp.asarray(sigma, dtype)) if sigma.size else 0.0
-    integrator = integrators.baoab(problem.temperature, gamma=warm.gamma, sigma=known)
-    clock: clocks.Clock = clocks.constant(warm.h)
-    if problem.exact and warm.coordinates > 1:  # in one dimension the clock's own bias shows
-        clock = clocks.scale_free(
-            warm.h,
-            g_ref=warm.reference,
-            a=CLOCK_A,
-            M=CLOCK_M,
-            r=CLOCK_R,
-            monitor=clocks.monitors.whitened(tree),
-        )
-    return compose(integrators.whitened(integrator, tree), clock), momentum
+    adaptive = problem.exact and warm.coordinates > 1  # in one dimension its own bias shows
+    chosen = Chosen(
+        method="baoab",
+        temperature=problem.temperature,
+        h=warm.h,
+        gamma=warm.gamma,
+        reference=warm.reference if adaptive else 0.0,
+        rank=0,
+        share=0.0,
+        scale=numbers if scale.ndim == 2 else unravel(numbers),
+        sigma=unravel(jnp.asarray(sigma, dtype)) if sigma.size else None,
+        dense=scale.ndim == 2,
+    )
+    return chosen, momentum
 
 
-def _tuning(problem: Problem, warm: WarmUp, sampler: Sampler) -> Tuning:
-    chains, d = warm.walk.position.shape
-    last = warm.records[-1]
+def _tuning(problem: Problem, warm: WarmUp, chosen: Chosen) -> Tuning:
+    v = warm.records[-1].v if warm.records else 0.0
     allowed = warm.h
-    if not problem.exact and last.v > 0:
-        aim = problem.auto.aim(chains)
-        allowed = min(max(warm.h * (aim / last.v) ** (1 / 6), warm.h), max(warm.h, 0.5))
+    if not problem.exact and v > 0:
+        aim = problem.auto.aim(warm.chains)
+        allowed = min(max(warm.h * (aim / v) ** (1 / 6), warm.h), max(warm.h, 0.5))
     limited = warm.h / allowed
     return Tuning(
-        sampler=sampler,
+        chosen=chosen,
         windows=warm.records,
         gradients=warm.gradients,
         converged=warm.converged,
         noise_limited=limited,
-        bias=0.4 * math.sqrt(last.v),
-        why=_in_words(problem, warm, d, limited),
+        bias=0.4 * math.sqrt(v),
+        why=_in_words(problem, warm, limited) if warm.records else "",
     )
 
 
-def _in_words(problem: Problem, warm: WarmUp, d: int, limited: float) -> str:
+def _in_words(problem: Problem, warm: WarmUp, limited: float) -> str:
+    d = warm.coordinates
     shape = "a matrix" if warm.scale.ndim == 2 else "one number for each"
     gradients = "exact gradients" if problem.exact else "noisy gradients"
     if problem.by_rounds:

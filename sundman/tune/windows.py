@@ -15,9 +15,8 @@ from sundman.noise import Purpose, Stream, gaussian, substream
 from sundman.tune import scales
 from sundman.tune.auto import Auto
 from sundman.tune.loops import MOST, SUB, Sums, Traces, Walk, mean_hessian, window
-from sundman.tune.record import WarmUpWindow
+from sundman.tune.record import CLOCK_M, WarmUpWindow
 from sundman.tune.state import (
-    CLOCK_M,
     NOISE_SHARE,
     Problem,
     WarmUp,

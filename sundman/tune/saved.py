@@ -1,0 +1,75 @@
+"""A warm-up between two windows as one file: numbers as JSON, arrays by name, no code."""
+
+from __future__ import annotations
+
+import dataclasses
+import io
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from sundman._trees import named_leaves, with_named_leaves
+from sundman._types import PyTree
+from sundman.tune import rounds
+from sundman.tune.record import WarmUpWindow
+from sundman.tune.state import Movers, Problem, WarmUp
+
+_ARRAYS = ("scale", "noise", "hessian")
+_TREES = ("walk", "movers")
+
+
+def to_bytes(numbers: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> bytes:
+    """Numbers and named arrays as one file."""
+    file = io.BytesIO()
+    text = np.frombuffer(json.dumps(numbers).encode(), np.uint8)
+    np.savez(file, allow_pickle=False, **{"json": text, **arrays})
+    return file.getvalue()
+
+
+def from_bytes(content: bytes) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+    """Back again."""
+    with np.load(io.BytesIO(content), allow_pickle=False) as file:
+        arrays = {name: file[name] for name in file.files}
+    return json.loads(arrays.pop("json").tobytes().decode()), arrays
+
+
+def pack(warm: WarmUp) -> bytes:
+    """A warm-up as one file."""
+    arrays = {name: getattr(warm, name) for name in _ARRAYS}
+    for tree in _TREES:
+        if getattr(warm, tree) is not None:
+            named = named_leaves(getattr(warm, tree))
+            arrays |= {f"{tree}/{name}": np.asarray(leaf) for name, leaf in named.items()}
+    numbers = {
+        each.name: getattr(warm, each.name)
+        for each in dataclasses.fields(warm)
+        if each.name not in (*_ARRAYS, *_TREES)
+    }
+    return to_bytes(numbers, arrays)
+
+
+def unpack(content: bytes, problem: Problem, first: WarmUp) -> WarmUp:
+    """The warm-up from its file; ``first`` is the one before the first window."""
+    numbers, arrays = from_bytes(content)
+
+    def tree(part: str, like: PyTree) -> PyTree:
+        named = {
+            name.removeprefix(f"{part}/"): leaf
+            for name, leaf in arrays.items()
+            if name.startswith(f"{part}/")
+        }
+        return jax.tree.map(jnp.asarray, with_named_leaves(like, named))
+
+    numbers["left"] = tuple(numbers["left"])
+    numbers["records"] = tuple(WarmUpWindow(*record) for record in numbers["records"])
+    warm = dataclasses.replace(
+        first, **numbers, **{name: arrays[name] for name in _ARRAYS}, walk=tree("walk", first.walk)
+    )
+    if not any(name.startswith("movers/") for name in arrays):
+        return warm
+    movers: Movers = tree("movers", rounds.movers_like(problem, warm))
+    return dataclasses.replace(warm, movers=movers)
