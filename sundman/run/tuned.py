@@ -45,7 +45,8 @@ def start(spec: RunSpec) -> tuple[Problem, WarmUp]:
 def with_tuned(spec: RunSpec, problem: Problem, warm: WarmUp) -> tuple[RunSpec, Start]:
     """The run with what the warm-up found, and where it begins."""
     begins, tuning = finish(problem, warm)
-    replaced = spec.replace or (spec.chooses_rows and problem.noise_taken_out)
+    of_rows = spec.batch_size is not None
+    replaced = spec.replace or (of_rows and spec.chooses_rows and problem.noise_taken_out)
     return replace(spec, sampler=tuning.sampler, tuning=tuning, replace=replaced), begins
 
 

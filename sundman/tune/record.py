@@ -17,6 +17,7 @@ from sundman.samplers import Sampler, compose
 from sundman.value import code
 
 CLOCK_M, CLOCK_R, CLOCK_A = 10.0, 0.25, 0.03
+_SHORT = 0.02  # a step that no smooth law of unit size needs without noise
 
 
 class WarmUpWindow(NamedTuple):
@@ -134,6 +135,11 @@ class Tuning:
             "from sundman import clocks, integrators, scaling\n"
         )
         return f"{imports}\nsampler = {code(self.sampler)}"
+
+    @property
+    def jumps(self) -> bool:
+        """Whether the step is so short that U seems not to be smooth."""
+        return self.chosen.h < _SHORT and not any(window.noise for window in self.windows)
 
     def __str__(self) -> str:
         """What was chosen and why."""

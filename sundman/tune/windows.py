@@ -19,6 +19,7 @@ from sundman.tune.record import CLOCK_M, WarmUpWindow
 from sundman.tune.state import (
     NOISE_SHARE,
     Problem,
+    TuningError,
     WarmUp,
     dynamics,
     matters,
@@ -30,6 +31,7 @@ _DESCENT_STEPS, _MOST_DESCENTS = 60, 30
 _WINDOWS = (60, 60, 120, 240, 480, 1040)
 _WINDOWS_NOISY = (60, 60, 120, 160, 240, 520)  # of two gradients a step
 _REPEATS = 2
+_UNBOUNDED = 1e12  # in units of T: no law has a potential below minus this
 _FRICTION_SHARE = 0.5  # of the critical friction: means gain a factor of two, squares lose little
 _FRICTION = (0.05, 2.0)
 _HESSIANS = 16  # minibatches that a mean Hessian is of, all chains together
@@ -59,11 +61,23 @@ def advance(problem: Problem, warm: WarmUp) -> WarmUp:
         rows=rows,
     )
     seen = _Seen(scales.host(sums), traces, number, rows, int(lost))
+    _check_bounded(problem, seen.line("U"), walk)
     cost = warm.gradients + problem.cost * steps
     warm = dataclasses.replace(warm, walk=walk, h=float(h), gradients=cost)
     if warm.descending:
         return _after_descent(problem, warm, seen)
     return _after_last(problem, warm, seen) if last else _after_window(problem, warm, seen)
+
+
+def _check_bounded(problem: Problem, U: np.ndarray, walk: Walk) -> None:
+    """Raise if U falls without bound."""
+    if np.all(np.isfinite(U)) and U[-1] > -_UNBOUNDED * problem.temperature:
+        return
+    size = float(np.max(np.abs(np.asarray(walk.position))))
+    raise TuningError(
+        f"U falls without bound: it is {U[-1]:.3g} at positions as large as {size:.3g}. Did you "
+        "pass log p instead of -log p? Use sample(log_density=...); or the law is improper"
+    )
 
 
 @dataclass(frozen=True)

@@ -242,3 +242,14 @@ def at_a_bound(draws: Draws) -> Iterator[Reason]:
                 f"{share:.0%} of the draws were made with the {bound} step that the clock allows, "
                 f"where it does not adapt: {advice}.",
             )
+
+
+def not_smooth(draws: Draws) -> Iterator[Reason]:
+    """A tuned step that is too short for a smooth U."""
+    if draws.tuning is not None and draws.tuning.jumps:
+        yield Reason(
+            "smoothness",
+            f"The tuned step is {draws.tuning.chosen.h:.2g} where 0.1 to 0.5 is usual: U or its "
+            "gradient seems to jump, and chains may be shut in between the jumps; look at the "
+            "potential.",
+        )

@@ -30,7 +30,8 @@ def judge(draws: Draws, target: TargetLike | None = None) -> Verdict:
     - the mean temperature is off by 10%, or that of one of the stiffest directions by 30%;
     - split R-hat of U, or of a component of the kept values, is above 1.1;
     - fewer than 100 effective draws, of U or of such a component;
-    - more than half of the draws are at a bound of the clock.
+    - more than half of the draws are at a bound of the clock;
+    - the step that was tuned is so short that U seems to jump.
 
     With fewer than 50 draws per chain the verdict is ``"unknown"``, unless chains were lost or U
     falls without bound. Of a posterior with 200 parameters or more, such as a network, the weights
@@ -68,6 +69,7 @@ def judge(draws: Draws, target: TargetLike | None = None) -> Verdict:
             *checks.temperature(draws, seen, target),
             *checks.mixing(seen),
             *checks.at_a_bound(draws),
+            *checks.not_smooth(draws),
         )
     return Verdict("bad" if reasons else "good", reasons)
 

@@ -113,7 +113,7 @@ def test_equal_parts_make_equal_monitors():
     assert monitors.noise_corrected(1.0) == monitors.noise_corrected(1.0)
     assert monitors.curvature(bowl) == monitors.curvature(bowl)
     assert hash(monitors.energy(bowl)) == hash(monitors.energy(bowl))
-    assert repr(monitors.energy(bowl, lowest=1.0)) == "clocks.energy(bowl, lowest=1.0)"
+    assert repr(monitors.energy(bowl, lowest=1.0)) == "clocks.monitors.energy(bowl, lowest=1.0)"
     ones = jax.tree.map(jnp.ones_like, PARAMS)
     assert monitors.preconditioned(ones) == monitors.preconditioned(ones)
 

@@ -46,7 +46,7 @@ def test_exactly_one_of_both(key):
     with pytest.raises(TypeError, match="log_density must be a function"):
         sundman.sample(log_density=3.0, sampler=SAMPLER, key=key, init=START, steps=1)
     with pytest.raises(TypeError, match="sampler must be a sundman sampler"):
-        sundman.sample(potential, key=key, init=START, steps=1)
+        sundman.sample(potential, 0.1, key=key, init=START, steps=1)
 
 
 def test_stored(tmp_path, key):

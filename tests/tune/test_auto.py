@@ -1,0 +1,173 @@
+"""Runs without a sampler: the law is right, whatever the scale, the start and the first step.
+
+Tolerances are three of the run's own standard errors plus the bias that was asked for.
+"""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import sundman
+from sundman import gradients, targets
+from sundman.run.scan import block
+from sundman.tune.loops import bracket, window
+
+CHAINS, STEPS, THIN = 16, 6000, 4
+BIAS = 0.02
+
+
+def judged(target: sundman.targets.Target, name: str, draws: sundman.Draws) -> None:
+    """An observable of a target against its exact mean."""
+    found = draws.expectation(target.observables[name])
+    truth = float(target.truth[name])
+    off = abs(float(found.value) - truth)
+    assert off < 3.5 * float(found.error) + BIAS * abs(truth), (name, found, truth)
+
+
+def tuned(target: sundman.targets.Target, **arguments: object) -> sundman.Draws:
+    settings = {"chains": CHAINS, "steps": STEPS, "thin": THIN, "key": jax.random.key(1)}
+    return sundman.sample(target, **{**settings, **arguments})
+
+
+@pytest.mark.parametrize(
+    ("target", "names"),
+    [
+        pytest.param(targets.star(), ("x2y2", "virial"), id="star"),
+        pytest.param(targets.gaussian(20, 1e4), ("softest", "stiffest", "r2"), id="gaussian"),
+        pytest.param(targets.banana(), ("x2", "y2"), id="banana", marks=pytest.mark.slow),
+        pytest.param(
+            targets.muller_brown(temperature=2.0),
+            ("U", "virial"),
+            id="muller-brown",
+            marks=pytest.mark.slow,
+        ),
+        pytest.param(targets.quartic(), ("x2", "x4"), id="quartic"),
+        pytest.param(
+            targets.gaussian(100, 1e4), ("softest", "stiffest"), id="wide", marks=pytest.mark.slow
+        ),
+    ],
+)
+def test_a_target_without_settings(target, names):
+    draws = tuned(target)
+    assert not draws.diverged.any()
+    for name in names:
+        judged(target, name, draws)
+    assert draws.tuning.converged
+
+
+@pytest.mark.parametrize("temperature", [0.25, 4.0])
+def test_any_temperature(temperature):
+    draws = sundman.sample(
+        lambda x: 0.5 * jnp.sum(jnp.array([1.0, 100.0]) * x**2),
+        sundman.auto(temperature=temperature),
+        init=jnp.zeros(2),
+        key=jax.random.key(2),
+        chains=CHAINS,
+        steps=STEPS,
+        thin=THIN,
+    )
+    found = draws.expectation(lambda x: x**2 * jnp.array([1.0, 100.0]))
+    assert np.all(np.abs(found.value / temperature - 1) < 3.5 * found.error / temperature + BIAS)
+
+
+def test_the_first_step_does_not_matter():
+    steps = [
+        tuned(targets.star(), sampler=sundman.auto(first_step=first), steps=100).tuning.chosen.h
+        for first in (1e-4, 1.0, 1e4)
+    ]
+    assert max(steps) < 1.3 * min(steps)
+
+
+def test_a_far_start_comes_in():
+    draws = tuned(targets.gaussian(20, 1e4), init=jnp.full(20, 10.0))
+    assert draws.tuning.windows[0].potential > 100 * draws.tuning.windows[-1].potential
+    judged(targets.gaussian(20, 1e4), "r2", draws)
+
+
+@pytest.mark.parametrize("chains", [1, 4])
+def test_few_chains(chains):
+    draws = tuned(targets.star(), chains=chains, steps=STEPS * CHAINS // chains)
+    judged(targets.star(), "x2y2", draws)
+
+
+def test_positions_may_be_pytrees_of_very_different_scales():
+    def potential(position):
+        return 0.5 * (position["a"] / 1e-3) ** 2 + 0.5 * jnp.sum(((position["b"] - 5e2) / 1e2) ** 2)
+
+    draws = sundman.sample(
+        potential,
+        init={"a": jnp.float32(0.0), "b": jnp.zeros(3)},
+        key=jax.random.key(3),
+        chains=CHAINS,
+        steps=STEPS,
+        thin=THIN,
+    )
+    mean = draws.mean()
+    assert np.all(np.abs(mean.value["b"] - 500.0) < 3.5 * mean.error["b"])
+    squares = draws.expectation(lambda p: (p["a"] / 1e-3) ** 2)
+    assert abs(squares.value - 1) < 3.5 * squares.error + BIAS
+
+
+def test_noise_that_nobody_told_of_is_taken_out():
+    """Isotropic noise of known size on a Gaussian: found to 10%, and not in the variances."""
+    precision, sigma = jnp.array([1.0, 25.0, 400.0]), 30.0
+    noisy = gradients.noisy(lambda x: 0.5 * jnp.sum(precision * x**2), sigma)
+    draws = sundman.sample(
+        noisy,
+        init=jnp.zeros(3),
+        key=jax.random.key(4),
+        chains=CHAINS,
+        steps=2 * STEPS,
+        thin=THIN,
+    )
+    chosen = draws.tuning.chosen
+    scale = np.asarray(chosen.scale)
+    exact = sigma**2 * np.linalg.eigvalsh(scale.T @ scale)
+    assert np.asarray(chosen.sigma) ** 2 == pytest.approx(exact, rel=0.1)
+    found = draws.expectation(lambda x: precision * x**2)
+    assert np.all(np.abs(found.value - 1) < 3.5 * found.error + 0.03)
+
+
+def test_the_tuned_sampler_is_an_ordinary_one():
+    draws = tuned(targets.star(), steps=400)
+    sampler = draws.tuning.sampler
+    again = sundman.sample(targets.star(), sampler, key=jax.random.key(0), steps=400)
+    assert isinstance(sampler, sundman.Sampler)
+    assert len(again) == 400
+    assert again.tuning is None
+    made: dict = {}
+    exec(draws.tuning.code, made)
+    assert made["sampler"] == sampler
+
+
+def test_the_record_says_what_was_seen():
+    draws = tuned(targets.star(), steps=400)
+    stages = [window.stage for window in draws.tuning.windows]
+    assert stages[0] == "descent"
+    assert stages[-1] == "last"
+    assert sum(w.steps for w in draws.tuning.windows) <= draws.tuning.gradients
+    assert "step h =" in str(draws.tuning)
+    assert draws[:100].tuning is draws.tuning
+
+
+def test_the_same_key_gives_the_same_draws():
+    one, other = (tuned(targets.star(), steps=200) for _ in range(2))
+    np.testing.assert_array_equal(one.values, other.values)
+
+
+def test_a_second_run_compiles_nothing():
+    tuned(targets.star(), steps=200)
+    loops = (window, bracket, block)
+    programs = [loop._cache_size() for loop in loops]
+    other = tuned(targets.star(), steps=200, key=jax.random.key(9), sampler=sundman.auto(bias=0.01))
+    assert other.tuning.chosen.h > 0
+    assert [loop._cache_size() for loop in loops] == programs
+
+
+def test_all_windows_are_one_program():
+    before = window._cache_size()
+    tuned(targets.double_well(), steps=100)
+    assert window._cache_size() == before + 1

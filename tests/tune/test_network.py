@@ -1,0 +1,42 @@
+"""Networks without settings: the digits network against its posterior by full-batch HMC."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+import sundman
+from sundman import likelihoods, models, priors
+
+
+def test_a_small_network_has_the_temperature_of_its_law():
+    """A regression network whose prior rules: E[z^2] of every weight is 1 where data say nothing.
+
+    The last inputs are always 0, so their weights keep their prior: a ground truth.
+    """
+    rng = np.random.default_rng(3)
+    x = rng.normal(size=(256, 6)).astype(np.float32)
+    x[:, 3:] = 0.0
+    y = (x[:, 0] > 0).astype(np.int32)
+    posterior = sundman.Posterior(
+        models.mlp_apply,
+        data=(x, y),
+        likelihood=likelihoods.categorical(),
+        prior=priors.gaussian(1.0),
+    )
+    draws = sundman.sample(
+        posterior,
+        init=models.mlp_init(jax.random.key(0), (6, 12, 2)),
+        key=jax.random.key(1),
+        chains=4,
+        steps=12_000,
+        thin=40,
+        batch_size=32,
+        collect=lambda params: jnp.mean(params["layer_0"]["kernel"][3:] ** 2),
+    )
+    assert draws.tuning.chosen.method == "low_rank_baoab"
+    assert draws.tuning.converged
+    found = draws.mean()
+    assert abs(found.value - 1.0) < 3.5 * found.error + 0.03
+    assert found.error < 0.1

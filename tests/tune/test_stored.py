@@ -1,0 +1,121 @@
+"""Tuned runs on disk: the warm-up is part of them, and survives being killed."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from compiled import SHARED_PROGRAMS
+
+import sundman
+from sundman import likelihoods, priors
+from sundman.run import resume as resuming
+
+SETTINGS = {"chains": 2, "steps": 300}
+
+
+class Killed(Exception):
+    """In the place of a signal."""
+
+
+def network() -> sundman.Posterior:
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(200, 4)).astype(np.float32)
+    return sundman.Posterior(
+        sundman.models.mlp_apply,
+        data=(x, (x[:, 0] * x[:, 1] > 0).astype(np.int32)),
+        likelihood=likelihoods.categorical(),
+        prior=priors.gaussian(1.0),
+    )
+
+
+def regression() -> sundman.Posterior:
+    rng = np.random.default_rng(1)
+    x = rng.normal(size=(300, 3)).astype(np.float32)
+    return sundman.Posterior(
+        lambda w, x: x @ w,
+        data=(x, (rng.random(300) < 0.5).astype(np.int32)),
+        likelihood=likelihoods.bernoulli(),
+        prior=priors.gaussian(1.0),
+    )
+
+
+CASES = {
+    "exact": (sundman.targets.star, {}),
+    "noisy": (regression, {"init": jnp.zeros(3), "batch_size": 30}),
+    "network": (
+        network,
+        {"init": sundman.models.mlp_init(jax.random.key(1), (4, 10, 2)), "batch_size": 32},
+    ),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("window", [1, 4])
+def test_a_warm_up_that_was_killed_goes_on(case, window, tmp_path, monkeypatch):
+    make, arguments = CASES[case]
+    call = {**SETTINGS, **arguments, "key": jax.random.key(7)}
+    whole = sundman.sample(make(), **call)
+    made = 0
+
+    def killed(problem, warm):
+        nonlocal made
+        made += 1
+        if made > window:
+            raise Killed
+        return advance(problem, warm)
+
+    advance = resuming.advance
+    monkeypatch.setattr(resuming, "advance", killed)
+    with pytest.raises(Killed):
+        sundman.sample(make(), **call, store=tmp_path / "run", resume=True)
+    monkeypatch.setattr(resuming, "advance", advance)
+    rest = sundman.sample(make(), **call, store=tmp_path / "run", resume=True)
+    for one, other in zip(jax.tree.leaves(whole.values), jax.tree.leaves(rest.values), strict=True):
+        np.testing.assert_array_equal(one, np.asarray(other))
+    assert rest.tuning.windows == whole.tuning.windows
+    assert rest.tuning.sampler == whole.tuning.sampler
+    assert rest.settings["gamma"] == whole.settings["gamma"]
+    opened = sundman.Draws.open(tmp_path / "run")
+    assert opened.tuning.sampler == whole.tuning.sampler
+    assert opened.tuning.why == whole.tuning.why
+
+
+def test_another_bias_is_another_run(tmp_path):
+    call = {**SETTINGS, "key": jax.random.key(7), "store": tmp_path / "run", "resume": True}
+    sundman.sample(sundman.targets.star(), **call)
+    with pytest.raises(sundman.StoreError, match="bias"):
+        sundman.sample(sundman.targets.star(), sundman.auto(bias=0.1), **call)
+
+
+_SCRIPT = """
+import sys, jax, sundman
+sundman.sample(
+    sundman.targets.star(), key=jax.random.key(3), chains=2, steps=4000, store=sys.argv[1],
+    resume=True, progress=False,
+)
+"""
+
+
+@pytest.mark.slow
+def test_sigkill_at_any_moment(tmp_path):
+    environment = {**os.environ, **SHARED_PROGRAMS}
+    whole = sundman.sample(sundman.targets.star(), key=jax.random.key(3), chains=2, steps=4000)
+    where, script = tmp_path / "run", tmp_path / "script.py"
+    Path(script).write_text(_SCRIPT)
+    for _ in range(8):
+        process = subprocess.Popen([sys.executable, script, where], env=environment)
+        time.sleep(3.0)
+        if process.poll() is None:
+            process.send_signal(signal.SIGKILL)
+        process.wait()
+    subprocess.run([sys.executable, script, where], env=environment, check=True)
+    np.testing.assert_array_equal(whole.values, np.asarray(sundman.Draws.open(where).values))
