@@ -9,8 +9,9 @@ variances, learnt from the gradients themselves, and
     O: c_j = exp(-gamma_j dt) along v_j, gamma_j = max(gamma, dt s_j / (2 share T));
        c = exp(-gamma dt) elsewhere; noise to match
 
-so that along v_j the noise of the gradient heats by ``share`` at most. Friction that depends on
-the past needs no correction. V and s come from differences of successive gradients,
+so that along v_j the noise of the gradient heats by ``share`` as long as dt^2 s_j / (4 T), the heat
+of a single kick, is less: dt = 2 sqrt(share T / s_1) is the longest step that makes sense. Friction
+that depends on the past needs no correction. V and s come from differences of successive gradients,
 (G_n - G_{n-1}) / sqrt(2), taken in pairs: every ``rank`` rows,
 
     (V, s) <- the largest ``rank`` of  memory V' diag(s) V + (1 - memory) mean of the rows' squares

@@ -1,0 +1,98 @@
+"""BAOAB with friction along the noisiest directions: the law, with and without noise.
+
+With noise of variance s along a direction the friction there is gamma_j = h s / (2 share T), and the
+noise heats by ``share``, and by the kick of one step, h^2 s / (4 T).
+"""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import sundman
+from sundman import clocks, gradients, integrators
+from sundman.noise import Purpose, gaussian, substream
+
+CHAINS, STEPS, THIN = 24, 6000, 10
+PRECISION = np.array([1.0, 1.0, 4.0, 4.0, 9.0], np.float32)
+LOUD = 60.0
+
+
+class LoudDirection(gradients.GradientEstimator):
+    """A Gaussian whose gradient has noise along one direction, not along an axis."""
+
+    direction: jax.Array
+    sigma: float
+
+    def __call__(self, stream, position, batch=None):
+        value = 0.5 * jnp.sum(jnp.asarray(PRECISION) * position**2)
+        noise = gaussian(substream(stream, Purpose.GRADIENT_NOISE), jnp.zeros(1))
+        return value, jnp.asarray(PRECISION) * position + self.sigma * noise * self.direction
+
+
+DIRECTION = np.array([1.0, 1.0, 1.0, 0.0, 0.0], np.float32) / np.sqrt(3.0)
+
+
+def temperatures(integrator, h, sigma, T=1.0, steps=STEPS):
+    """The temperature of every coordinate, k E[x^2], and its error."""
+    draws = sundman.sample(
+        LoudDirection(DIRECTION, sigma),
+        sundman.compose(integrator.with_temperature(T), clocks.constant(h)),
+        init=jnp.zeros(5),
+        key=jax.random.key(2),
+        chains=CHAINS,
+        burn_in=600,
+        steps=steps,
+        thin=THIN,
+    )
+    found = draws.expectation(lambda x: jnp.asarray(PRECISION) * x**2 / T)
+    return np.asarray(found.value), np.asarray(found.error)
+
+
+LOW_RANK = integrators.low_rank_baoab(gamma=1.0, rank=2, share=0.1)
+
+
+@pytest.mark.parametrize("T", [1.0, 0.3])
+def test_without_noise_it_has_the_law_of_baoab(T):
+    value, error = temperatures(LOW_RANK, 0.2, 0.0, T)
+    assert np.all(np.abs(value - 1) < 4 * error)  # BAOAB is exact for Gaussians
+
+
+@pytest.mark.parametrize("T", [1.0, pytest.param(4.0, marks=pytest.mark.slow)])
+def test_loud_directions_are_heated_by_the_share_and_the_kick(T):
+    h, sigma = 0.01, LOUD * np.sqrt(T)
+    value, error = temperatures(LOW_RANK, h, sigma, T)
+    plain, _ = temperatures(integrators.baoab(gamma=1.0), h, sigma, T)
+    assert plain[0] > 3  # one friction for all: 1 + h s / (2 gamma) of a third of the noise
+    assert np.all(value < 1 + LOW_RANK.share + h**2 * LOUD**2 / 4 + 4 * error)
+    assert np.all(value > 1 - 0.03 - 4 * error)
+
+
+@pytest.mark.slow
+def test_less_share_less_heat():
+    heat, errors = [], []
+    for share in (0.8, 0.05):
+        value, error = temperatures(LOW_RANK.replace(share=share), 0.004, LOUD, steps=60_000)
+        heat.append(value[:3].mean() - 1)
+        errors.append(error[:3].mean())
+    assert heat[1] < 0.5 * heat[0] + 2 * np.hypot(*errors)
+    assert heat[0] > 3 * errors[0]
+
+
+def test_it_finds_the_direction():
+    draws_state = sundman.compose(LOW_RANK.with_temperature(1.0), clocks.constant(0.02))
+    estimator = LoudDirection(DIRECTION, LOUD)
+    state = draws_state.init(jnp.zeros(5), jax.random.key(0))
+
+    def step(carry, _):
+        x, state = carry
+        stream = sundman.noise.Stream(state.key, state.clock.step)
+        value, grads = estimator(stream, x)
+        return draws_state.step(grads, state, x, value), None
+
+    (_, state), _ = jax.lax.scan(step, (jnp.zeros(5), state), None, length=2000)
+    loudest = np.asarray(state.motion.directions[-1])
+    assert abs(loudest @ DIRECTION) > 0.99
+    assert float(state.motion.variances[-1]) == pytest.approx(LOUD**2, rel=0.35)
