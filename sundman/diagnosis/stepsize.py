@@ -21,6 +21,9 @@ def stepsize_rows(draws: Draws) -> Iterator[Row]:
     if "dt" in draws.stats:
         yield from _dt(draws)
     yield from _zeta(draws)
+    if draws.tuning is not None and draws.tuning.bias > 0:
+        note = "about, from the energy error of a step; a smaller bias= in sundman.auto lessens it"
+        yield Row("bias of the step / sd", draws.tuning.bias, None, "", note)
     weight = draws.weight[draws.weight > 0].astype(np.float64)
     share = float(weight.sum() ** 2 / (weight**2).sum() / len(weight))
     verdict = graded(-share, look=-0.5, bad=-0.1)
@@ -62,8 +65,10 @@ def _dt(draws: Draws) -> Iterator[Row]:
 
 def _zeta(draws: Draws) -> Iterator[Row]:
     settings = draws.settings
-    if {"alpha", "dtau"} <= set(settings):
+    a = settings.get("a")
+    if a is None and settings.get("alpha") is not None and settings.get("dtau") is not None:
         a = settings["alpha"] * settings["dtau"]
+    if a is not None:
         note = "steps: 1 / (1 - exp(-alpha dtau))"
         verdict: Verdict = ""
         if a > _SHORT and settings.get("lag") == "none" and settings.get("batch_size") is not None:

@@ -24,7 +24,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, Self
 
 import jax
 import jax.numpy as jnp
@@ -145,15 +145,35 @@ def long_run_variance(sums: np.ndarray, weight: np.ndarray, mean: np.ndarray) ->
     return variances
 
 
-class Estimate(NamedTuple):
-    """A value with its Monte Carlo standard error; arrays where the function returns one."""
-
+class _Pair(NamedTuple):
     value: PyTree
     error: PyTree
 
+
+class Estimate(_Pair):
+    """A value with its Monte Carlo standard error; arrays where the function returns one.
+
+    It is the pair of both: ``value, error = draws.mean()``.
+
+    Attributes:
+      value: the weighted mean.
+      error: its standard error.
+      bias: the scale of what the length of the step may add to it, of a sampler that tuned itself;
+        None if it is not known.
+    """
+
+    bias: PyTree | None
+
+    def __new__(cls, value: PyTree, error: PyTree, bias: PyTree | None = None) -> Self:
+        """The pair, and the bias beside it."""
+        self = super().__new__(cls, value, error)
+        self.bias = bias
+        return self
+
     def __str__(self) -> str:
-        """The value and its error, side by side."""
-        return f"{self.value} ± {self.error}"
+        """The value and its error, side by side, and the bias if it is known."""
+        text = f"{self.value} ± {self.error}"
+        return text if self.bias is None else f"{text} (bias within {self.bias})"
 
 
 @partial(jax.jit, static_argnums=0)
@@ -252,7 +272,11 @@ def mean(draws: Draws, f: Function | None = None) -> Estimate:
     leaves, structure = jax.tree.flatten(values_of(draws, f))
     by_leaf = [moments(leaf, weight) for leaf in leaves]
     value, error = [shaped(each.mean) for each in by_leaf], [shaped(each.error) for each in by_leaf]
-    return Estimate(structure.unflatten(value), structure.unflatten(error))
+    bias = None
+    if draws.tuning is not None and draws.tuning.bias > 0:
+        spread = [shaped(np.sqrt(each.variance)) for each in by_leaf]
+        bias = structure.unflatten([draws.tuning.bias * each for each in spread])
+    return Estimate(structure.unflatten(value), structure.unflatten(error), bias)
 
 
 def variance(draws: Draws, f: Function | None = None) -> PyTree:

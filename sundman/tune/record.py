@@ -109,8 +109,8 @@ class Tuning:
       converged: whether U had stopped falling.
       noise_limited: the step over the one that the energy error alone would allow; 1 if gradients
         are exact.
-      bias: the scale of the relative bias that the step leaves, from its energy error; 0 if it is
-        not known.
+      bias: the scale of the bias that the step leaves, in units of an observable's standard
+        deviation, from its energy error; 0 if it is not known.
       why: what was chosen and why, in words.
     """
 

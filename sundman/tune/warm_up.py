@@ -39,6 +39,8 @@ from sundman.tune.state import (
     dynamics,
 )
 
+_BIAS_SCALE = 0.35  # the bias of an average over its sd and sqrt(v): see docs/self-tuning.md
+
 
 @jax.jit
 def _start(
@@ -211,7 +213,7 @@ def _tuning(problem: Problem, warm: WarmUp, chosen: Chosen) -> Tuning:
         gradients=warm.gradients,
         converged=warm.converged,
         noise_limited=limited,
-        bias=0.4 * math.sqrt(v),
+        bias=_BIAS_SCALE * math.sqrt(v),
         why=_in_words(problem, warm, limited) if warm.records else "",
     )
 

@@ -41,7 +41,10 @@ def test_it_is_a_change_of_variables(scheme):
     plain = path(unit, SCHEMES[scheme], clocks.constant(0.2), start)
     scale = scaling.dense(MATRIX)
     inside = path(
-        stretched, integrators.whitened(SCHEMES[scheme], scale), clocks.constant(0.2), MATRIX @ start
+        stretched,
+        integrators.whitened(SCHEMES[scheme], scale),
+        clocks.constant(0.2),
+        MATRIX @ start,
     )
     np.testing.assert_allclose(
         inside.values @ np.linalg.inv(MATRIX).T, plain.values, rtol=2e-3, atol=2e-3

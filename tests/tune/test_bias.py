@@ -1,0 +1,59 @@
+"""The scale of the bias that a tuned run states, against true biases."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import sundman
+from sundman import targets
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("bias", [0.02, 0.06])
+def test_true_biases_are_within_it(bias):
+    """On nine of ten observables of four targets, beyond two standard errors; exact starts."""
+    within = []
+    for target in (targets.star(), targets.banana(), targets.quartic(), targets.gaussian(20, 1e4)):
+        names = [name for name in target.observables if name in target.truth]
+
+        def collect(x, target=target, names=names):
+            return jnp.stack([jnp.float32(target.observables[name](x)) for name in names])
+
+        draws = sundman.sample(
+            target,
+            sundman.auto(bias=bias),
+            init=target.exact(jax.random.key(3), 128),
+            per_chain=True,
+            key=jax.random.key(5),
+            chains=128,
+            steps=20_000,
+            thin=20,
+            collect=collect,
+        )
+        found = draws.mean()
+        off = np.abs(found.value - np.array([target.truth[name] for name in names]))
+        within.extend(off - 2 * found.error < found.bias)
+    assert np.mean(within) >= 0.9
+
+
+def test_an_estimate_has_it():
+    draws = sundman.sample(targets.star(), key=jax.random.key(0), chains=4, steps=2000)
+    found = draws.mean()
+    value, error = found
+    assert found.bias.shape == value.shape == error.shape
+    assert np.all(found.bias > 0)
+    assert "bias within" in str(found)
+    sd = np.sqrt(draws.variance())
+    np.testing.assert_allclose(found.bias / sd, draws.tuning.bias, rtol=1e-6)
+    plain = sundman.sample(targets.star(), sundman.sgld(1e-3), key=jax.random.key(0), steps=500)
+    assert plain.mean().bias is None
+    assert "bias" not in str(plain.mean())
+
+
+def test_diagnose_says_it():
+    draws = sundman.sample(targets.star(), key=jax.random.key(0), chains=4, steps=2000)
+    row = sundman.diagnose(draws, show=False)["bias of the step / sd"]
+    assert row.value == draws.tuning.bias
