@@ -1,7 +1,7 @@
 """BAOAB with friction along the noisiest directions: the law, with and without noise.
 
-With noise of variance s along a direction the friction there is gamma_j = h s / (2 share T), and the
-noise heats by ``share``, and by the kick of one step, h^2 s / (4 T).
+With noise of variance s along a direction the friction there is gamma_j = h s / (2 share T), and
+the noise heats by ``share``, and by the kick of one step, h^2 s / (4 T).
 """
 
 from __future__ import annotations
