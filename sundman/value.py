@@ -302,7 +302,11 @@ def _plain(setting: object) -> object:
         isinstance(item, (jax.Array, np.ndarray, np.generic, float, int)) for item in setting
     ):
         return tuple(item if _is_traced(item) else np.asarray(item).tolist() for item in setting)
-    if setting is None or isinstance(setting, (bool, int, float, str, tuple)):
+    if setting is None or isinstance(setting, (bool, int, float, str)):
+        return setting
+    if isinstance(setting, tuple) and not any(
+        isinstance(leaf, (jax.Array, np.ndarray)) for leaf in jax.tree.leaves(setting)
+    ):
         return setting
     return setting if _is_traced(setting) else in_words(setting)
 

@@ -48,9 +48,24 @@ def regression() -> sundman.Posterior:
     )
 
 
+def network_with_noise() -> sundman.Posterior:
+    """A position of weights and hyper-parameters, with a matrix for L."""
+    x = np.random.default_rng(2).normal(size=(60, 2)).astype(np.float32)
+    return sundman.Posterior(
+        sundman.models.mlp_apply,
+        data=(x, x[:, 0]),
+        likelihood=likelihoods.gaussian(),
+        prior=priors.gaussian(1.0),
+    )
+
+
 CASES = {
     "exact": (sundman.targets.star, {}),
     "noisy": (regression, {"init": jnp.zeros(3), "batch_size": 30}),
+    "network with a level of noise": (
+        network_with_noise,
+        {"init": sundman.models.mlp_init(jax.random.key(1), (2, 3, 1)), "batch_size": 20},
+    ),
     "network": (
         network,
         {"init": sundman.models.mlp_init(jax.random.key(1), (4, 10, 2)), "batch_size": 32},
