@@ -5,6 +5,7 @@ from sundman.estimate.density import histogram, quantile, total_variation
 from sundman.estimate.moments import Estimate, covariance, ess, evaluate, mean, variance
 from sundman.estimate.temperature import (
     configurational_temperature,
+    curvature_temperature,
     kinetic_temperature,
     stiff_temperature,
     temperature_by_block,
@@ -14,6 +15,7 @@ __all__ = [
     "Estimate",
     "configurational_temperature",
     "covariance",
+    "curvature_temperature",
     "ess",
     "evaluate",
     "histogram",

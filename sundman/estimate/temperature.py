@@ -10,6 +10,13 @@ and momenta of unit mass have E|p|^2 = d T (kinetic). The same holds along any f
 
 so a single direction can be asked for its temperature. A step that is too large, or the noise of
 minibatches, heats the stiffest directions first, and the mean over thousands of others hides it.
+
+Where U is smooth there is a third one, which needs no centre and gives stiff directions their
+weight by itself,
+
+    E|grad U|^2 = T E[Laplacian of U]        (curvature)
+
+over all coordinates or some.
 """
 
 from __future__ import annotations
@@ -24,11 +31,13 @@ import numpy as np
 from jax import Array
 
 from sundman import _chunks, check
+from sundman._trees import leaf_paths
 from sundman._types import DrawsArray, PyTree
 from sundman.estimate.moments import Estimate, evaluate, moments, weights
 from sundman.gradients import Exact, GradientEstimator, Noisy, Potential, minibatch
-from sundman.noise import Stream
+from sundman.noise import Stream, two_point
 from sundman.posterior import Posterior
+from sundman.split_gradient import dense
 from sundman.targets import Target
 
 if TYPE_CHECKING:
@@ -178,6 +187,116 @@ def stiff_temperature(
     return recomputed_temperatures(draws, target, directions=directions, most=most, rows=rows).stiff
 
 
+def curvature_temperature(
+    draws: Draws,
+    target: TargetLike,
+    *,
+    part: str | None = None,
+    probes: int = 4,
+    most: int = 100,
+    rows: int | None = None,
+) -> Estimate:
+    """E|grad U|^2 / E[Laplacian of U]: T if the law is right, mostly by its stiffest directions.
+
+    It needs no centre, so it is sharp where a chain has hardly moved along its soft directions, as
+    in a network. U must be smooth in the coordinates that are looked at: the kinks of a network of
+    rectified units have curvature that no Laplacian sees, except in its last layer, in which the
+    outputs are linear.
+
+        posterior = sundman.Posterior(models.mlp_apply, data=(x, y))      # layer_0, layer_1
+        draws = sundman.sample(posterior, init=params, key=key, batch_size=32, steps=10_000)
+        sundman.estimate.curvature_temperature(draws, posterior, part="layer_1")
+
+    Args:
+      draws: that kept their positions.
+      target: what was sampled, as for :func:`stiff_temperature`.
+      part: look only at arrays of the position whose path has this in it; at all if None.
+      probes: random vectors by which the Laplacian is estimated at each draw.
+      most: look at no more than so many draws.
+      rows: compute the gradients of a posterior on so many rows each, drawn afresh, instead of on
+        all of them.
+
+    Returns:
+      The temperature and its standard error.
+    """
+    check.count("probes", probes, least=1)
+    check.count("most", most, least=_FEWEST)
+    if rows is not None:
+        check.count("rows", rows, least=1)
+    gradient = _estimator(target, rows, replace=True)
+    sampled = rows is not None and getattr(gradient, "batch_size", None) is not None
+    paths = leaf_paths(draws.position)
+    among = tuple(part is None or part in path for path in paths)
+    if not any(among):
+        raise ValueError(f"no array of the position has {part!r} in its path: {', '.join(paths)}")
+    chosen, weight = _spread_draws(draws, most)
+    positions = jax.tree.map(lambda leaf: _chunks.gather(leaf, chosen.ravel()), draws.position)
+    slope, trace = (
+        np.where(weight > 0, np.asarray(column, np.float64).reshape(weight.shape), 0.0)
+        for column in _squares_and_traces(
+            gradient, positions, among=among, probes=probes, twice=sampled
+        )
+    )
+    bottom = _average(trace, weight).value
+    value = _average(slope, weight).value / bottom
+    return Estimate(value, _average(slope - value * trace, weight).error / abs(bottom))
+
+
+@partial(jax.jit, static_argnames=("among", "probes", "twice"))
+def _squares_and_traces(
+    gradient: GradientEstimator,
+    positions: PyTree,
+    *,
+    among: tuple[bool, ...],
+    probes: int,
+    twice: bool,
+) -> tuple[Array, Array]:
+    """|grad U|^2 and the trace of the Hessian over some leaves, at each position.
+
+    Args:
+      gradient: of U.
+      positions: along a leading axis.
+      among: for each leaf, whether it counts.
+      probes: of the trace.
+      twice: whether the square is the product of two minibatches, so that their noise is not in it.
+    """
+
+    def some(tree: PyTree) -> list[Array]:
+        return [leaf for leaf, is_in in zip(jax.tree.leaves(tree), among, strict=True) if is_in]
+
+    def product(one: PyTree, other: PyTree) -> Array:
+        pairs = zip(some(one), some(other), strict=True)
+        return jnp.asarray(sum(jnp.sum(a * b) for a, b in pairs))
+
+    def at(item: tuple[Array, PyTree]) -> tuple[Array, Array]:
+        number, position = item
+        stream = Stream(jnp.array([0x5EED, 0xC0DE], jnp.uint32), 2 * number)
+        structure = jax.tree.structure(position)
+
+        def slope(position: PyTree, stream: Stream = stream) -> PyTree:
+            return dense(gradient(stream, position)[1])
+
+        def probe(total: Array, trial: Array) -> tuple[Array, None]:
+            signs = two_point(
+                Stream(stream.key, stream.step * jnp.uint32(probes) + trial), position
+            )
+            leaves = [
+                leaf if is_in else jnp.zeros_like(leaf)
+                for leaf, is_in in zip(jax.tree.leaves(signs), among, strict=True)
+            ]
+            signs = structure.unflatten(leaves)
+            return total + product(signs, jax.jvp(slope, (position,), (signs,))[1]), None
+
+        here = slope(position)
+        other = slope(position, stream._replace(step=stream.step + jnp.uint32(1)))
+        trials = jnp.arange(probes, dtype=jnp.uint32)
+        trace, _ = jax.lax.scan(probe, jnp.zeros((), jnp.float32), trials)
+        return product(here, other if twice else here), trace / probes
+
+    numbers = jnp.arange(len(jax.tree.leaves(positions)[0]), dtype=jnp.uint32)
+    return jax.lax.map(at, (numbers, positions))
+
+
 def recomputed_temperatures(
     draws: Draws,
     target: TargetLike,
@@ -227,13 +346,21 @@ def recomputed_temperatures(
     return Temperatures(_average(mean, weight), Estimate(value, error))
 
 
-def _estimator(target: TargetLike, rows: int | None) -> GradientEstimator:
-    """What computes the gradient of U: exact, or on ``rows`` rows of a posterior's data."""
+def _estimator(target: TargetLike, rows: int | None, *, replace: bool = False) -> GradientEstimator:
+    """What computes the gradient of U: exact, or on ``rows`` rows of a posterior's data.
+
+    Args:
+      target: what was sampled.
+      rows: of each gradient; all if it is None.
+      replace: whether two gradients have independent rows.
+    """
     posterior = target if isinstance(target, Posterior) else getattr(target, "posterior", None)
     if isinstance(posterior, Posterior):
         if posterior.host is not None:
             raise ValueError("the data of this posterior are streamed: gradients cannot be redone")
-        return minibatch(posterior, None if rows is None or rows >= posterior.size else rows)
+        if rows is None or rows >= posterior.size:
+            return minibatch(posterior, None)
+        return minibatch(posterior, rows, replace=replace)
     potential = target.potential if isinstance(target, Target | Exact | Noisy) else target
     if isinstance(potential, GradientEstimator):
         return potential
