@@ -1,4 +1,4 @@
-"""Figures: draws over exact contours, stepsizes, reliability diagrams. Needs matplotlib.
+"""Figures: draws over exact contours, stepsizes, warm-ups, reliability diagrams. Needs matplotlib.
 
     with sundman.plot.style():
         figure, ax = plt.subplots()
@@ -31,6 +31,7 @@ with needs_extra("report", "sundman.plot"):
     from matplotlib.axes import Axes
     from matplotlib.collections import PathCollection
     from matplotlib.colors import Colormap, ListedColormap, Normalize
+    from matplotlib.figure import Figure
 
 _STYLE = Path(__file__).with_name("sundman.mplstyle")
 _PIXELS = 600
@@ -186,3 +187,58 @@ def reliability(
     drawn = ax.errorbar(confidence, accuracy, error, linewidth=1.0, capsize=2.0, label=label)
     ax.scatter(confidence, accuracy, s=10.0 + 150.0 * fraction, color=drawn.lines[0].get_color())
     ax.set(xlim=(0, 1), ylim=(0, 1.02), xlabel="confidence", ylabel="accuracy")
+
+
+def tuning(draws: Draws, *, figure: Figure | None = None) -> Figure:
+    """The warm-up of a sampler that tuned itself, window by window: the step, its error, and U.
+
+    Against the steps of a chain: h; the energy error of a step, or where there is none the largest
+    variance of the gradient noise; and the mean of U at the end of each window. The blocks of the
+    descent are shaded.
+
+        draws = sundman.sample(target, key=key)
+        sundman.plot.tuning(draws).savefig("tuning.png")
+
+    Args:
+      draws: of a run whose ``draws.tuning`` is there.
+      figure: the matplotlib figure to draw on; a new one if not given.
+
+    Returns:
+      The figure.
+    """
+    record = draws.tuning
+    if record is None or not record.windows:
+        raise ValueError(
+            "these draws have no tuning: it is there if sample found the settings by itself, that "
+            "is without a sampler or with sundman.auto()"
+        )
+    figure = plt.figure(figsize=(5.2, 4.6), layout="constrained") if figure is None else figure
+    windows = record.windows
+    end = np.cumsum([window.steps for window in windows])
+    edges = np.concatenate([[0], end])
+    middle = 0.5 * (edges[1:] + edges[:-1])
+    noisy = any(window.noise > 0 for window in windows)
+    lines = {
+        "step h": [window.h for window in windows],
+        "energy error v": [window.v for window in windows],
+        "gradient noise": [window.noise for window in windows],
+        "U": [window.potential for window in windows],
+    }
+    if not noisy:
+        del lines["gradient noise"]
+    panels = figure.subplots(len(lines), 1, sharex=True, squeeze=False)[:, 0]
+    descents = sum(window.stage == "descent" for window in windows)
+    for ax, (label, line) in zip(panels, lines.items(), strict=True):
+        values = np.array(line, np.float64)
+        if label != "U":
+            values = np.where(values > 0, values, np.nan)
+            ax.set_yscale("log")
+        ax.plot(end if label == "U" else middle, values, marker="o", markersize=3, linewidth=1.0)
+        ax.axvspan(0, edges[descents], color="0.92", linewidth=0, zorder=0)
+        ax.set_ylabel(label)
+    if len(windows) > 1 and windows[0].potential > windows[-1].potential:
+        # far starts would hide how it ended
+        spread = abs(windows[-1].potential - windows[-(len(windows) // 2 + 1)].potential)
+        panels[-1].set_yscale("symlog", linthresh=max(spread, abs(windows[-1].potential), 1.0))
+    panels[-1].set_xlabel("steps of a chain")
+    return figure

@@ -95,6 +95,24 @@ def along(draws: Draws, name: str, *, title: str, label: str, log: bool = False)
     return draw(draw_on, title=f"{title}.", alt=alt, caption=_sentence(caption))
 
 
+def tuning(draws: Draws) -> Figure:
+    """The warm-up of a sampler that tuned itself; ``draws.tuning`` must be there."""
+    assert draws.tuning is not None
+    first, last = draws.tuning.windows[0], draws.tuning.windows[-1]
+    steps = sum(window.steps for window in draws.tuning.windows)
+
+    def draw_on(canvas: Canvas) -> None:
+        plot.tuning(draws, figure=canvas)
+
+    alt = (
+        f"The step, its energy error or the gradient noise, and U in {len(draws.tuning.windows)} "
+        f"windows of the warm-up, {steps:,} steps: the step went from {first.h:.3g} to "
+        f"{last.h:.3g}, U from {first.potential:.5g} to {last.potential:.5g}."
+    )
+    caption = "A point for each window; those of the descent are shaded."
+    return draw(draw_on, title="The warm-up.", alt=alt, caption=caption, size=(WIDTH, 4.6))
+
+
 def stepsizes(draws: Draws) -> Figure:
     """The histogram of the step over all draws that count."""
     dt = _per_draw(draws, "dt")[draws.weight > 0]

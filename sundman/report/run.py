@@ -27,10 +27,13 @@ from sundman.report.run_tables import Average
 from sundman.run.spec import RunSpec
 from sundman.store import StoreError
 from sundman.targets import Target
+from sundman.tune import Tuning
+from sundman.value import code
 
 _COMPONENTS = 4
 _SIGMAS = 3.0
 _LOW = 10  # components up to which pairs are drawn
+_LONGEST_CODE = 1000  # characters of a sampler that are shown
 
 
 def of_run(
@@ -189,6 +192,8 @@ def _sections(
         "Each check says good, look (look into it) or bad, and what to do about it.",
         tables=[run_tables.of_diagnosis(diagnosis)],
     )
+    if draws.tuning is not None and draws.tuning.windows:
+        yield _tuning(draws, draws.tuning)
     yield Section("The chains", tables=[run_tables.of_chains(draws)])
     if not (draws.weight > 0).any():
         yield Section("The draws", "No draw counts, so there is nothing to show.")
@@ -206,6 +211,16 @@ def _sections(
     yield _weights(draws)
     if jax.tree.leaves(draws.values):
         yield _values(draws, target, averages)
+
+
+def _tuning(draws: Draws, tuning: Tuning) -> Section:
+    from sundman.report import figures
+
+    text = str(tuning)
+    if len(tuning.code) <= _LONGEST_CODE:
+        text += f" The same sampler with its settings frozen: {code(tuning.sampler)}"
+    tables = [run_tables.of_tuning(tuning)]
+    return Section("How the sampler tuned itself", text, tables, [figures.tuning(draws)])
 
 
 def _varies(draws: Draws, name: str) -> bool:

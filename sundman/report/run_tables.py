@@ -13,6 +13,7 @@ from sundman.diagnosis import Diagnosis
 from sundman.draws import Draws
 from sundman.report.model import Table
 from sundman.targets import Target
+from sundman.tune import Tuning
 
 _MOST_CHAINS = 16
 _MARKS = {"good": "✓ good", "look": "◐ look", "bad": "✗ bad", "": ""}
@@ -66,6 +67,25 @@ def of_diagnosis(diagnosis: Diagnosis) -> Table:
     """The rows of a diagnosis with their verdicts and hints."""
     rows = [[row.name, row.text, _MARKS[row.verdict], row.note] for row in diagnosis]
     return Table("Diagnosis", ("check", "value", "verdict", "what it says"), rows)
+
+
+def of_tuning(tuning: Tuning) -> Table:
+    """The windows of a warm-up."""
+    rows = [
+        [
+            window.stage,
+            f"{window.steps:,}",
+            f"{window.h:.3g}",
+            f"{window.v:.2g}" if window.v > 0 else "–",
+            f"{window.gamma:.3g}",
+            f"{window.noise:.3g}" if window.noise > 0 else "–",
+            f"{window.potential:.5g}",
+            str(window.rejected),
+        ]
+        for window in tuning.windows
+    ]
+    columns = ("stage", "steps", "h", "energy error", "friction", "noise", "U", "not taken")
+    return Table("Window by window", columns, rows)
 
 
 class Average(NamedTuple):
