@@ -137,6 +137,13 @@ def verdict_text(runs: Mapping[str, sundman.Draws]) -> str:
     return " ".join(texts)
 
 
+def tuning_sentences(runs: Mapping[str, sundman.Draws]) -> list[str]:
+    """What the samplers that tuned themselves found, a sentence each."""
+    tuned = {name: draws.tuning for name, draws in runs.items() if draws.tuning is not None}
+    lead = "Tuned" if len(runs) == 1 else "{name}, tuned"
+    return [f"{lead.format(name=name)}: {tuning}" for name, tuning in tuned.items()]
+
+
 def report_facts(seed: int, seconds: float) -> dict[str, object]:
     """Version, date, seed and wall time."""
     return {
@@ -147,8 +154,8 @@ def report_facts(seed: int, seconds: float) -> dict[str, object]:
     }
 
 
-def report_citations(samplers: Iterable[str]) -> Sequence[str]:
-    """The BibTeX entries of all samplers, each once."""
+def report_citations(samplers: Iterable[str | sundman.Draws]) -> Sequence[str]:
+    """The BibTeX entries of all samplers, by name or by their draws, each once."""
     entries = (entry for sampler in samplers for entry in citations.entries(sampler))
     return tuple(dict.fromkeys(entries))
 

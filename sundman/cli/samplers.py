@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import fields
 from functools import wraps
 from typing import Any, ParamSpec, TypeAlias
 
@@ -15,13 +16,17 @@ from sundman.value import Number
 SamplerSettings: TypeAlias = dict[str, Any]
 """Settings of one sampler by name; which they are and their types are the recipe's to say."""
 
+AUTO = "auto"
+"""The name of the sampler that tunes itself, which is not a recipe."""
+
+AnySampler: TypeAlias = sundman.Sampler | sundman.Auto
 ALPHA_DTAU = 0.01  # by default an adaptive clock remembers 100 steps
 _SETTINGS_OF_THE_RUN = ("temperature",)
 _Arguments = ParamSpec("_Arguments")
 
 
 def names(*, for_networks: bool = False) -> tuple[str, ...]:
-    """The samplers one can ask for, as they are written on the command line."""
+    """The recipes one can ask for, as they are written on the command line."""
     return tuple(each.option for each in RECIPES.values() if each.for_networks or not for_networks)
 
 
@@ -33,8 +38,8 @@ def recipe(name: str) -> Recipe:
 def known_name(name: object, *, for_networks: bool = False) -> str:
     """The name as it is spelled here, hyphens for underscores; refused if there is none."""
     spelled = str(name).strip().lower().replace("_", "-")
-    among = names(for_networks=for_networks)
-    if spelled not in names():
+    among = (AUTO, *names(for_networks=for_networks))
+    if spelled not in (AUTO, *names()):
         raise unknown("sampler", str(name), among)
     if spelled not in among:
         raise UserError(
@@ -58,7 +63,8 @@ def names_to_compare(names: str | Sequence[str]) -> list[str]:
 
 def settings_of(name: str) -> tuple[str, ...]:
     """The settings a sampler has, the temperature apart, which belongs to the run."""
-    return tuple(key for key in recipe(name).settings if key not in _SETTINGS_OF_THE_RUN)
+    own = [field.name for field in fields(sundman.Auto)] if name == AUTO else recipe(name).settings
+    return tuple(key for key in own if key not in _SETTINGS_OF_THE_RUN)
 
 
 def table(key: str, value: object) -> Mapping[str, object]:
@@ -103,10 +109,18 @@ def _check_key(key: str, names: Sequence[str]) -> None:
     who = names[0] if len(names) == 1 else "none of these samplers"
     has = "has no setting" if len(names) == 1 else "has a setting"
     step = {"h": "dtau", "dtau": "h"}.get(key)
+    if step is not None and list(names) == [AUTO]:
+        raise UserError(f"auto finds its own step; leave out --{key}, or name a --sampler")
     if step is not None:
         raise UserError(f"{who} {has} {key}; its step is {step}: use --{step}")
     every = list(dict.fromkeys(k for name in names for k in settings_of(name)))
     raise UserError(f"{who} {has} {key!r}; {nearest(key, every)}")
+
+
+def complete_auto(own: SamplerSettings) -> SamplerSettings:
+    """The settings of the sampler that tunes itself: those given, and its defaults."""
+    settings = {name: getattr(sundman.auto(), name) for name in settings_of(AUTO)}
+    return {**{name: each for name, each in settings.items() if each is not None}, **own}
 
 
 def scale_free_clock(dtau: Number, alpha: Number, *, r: float, omega: float) -> SamplerSettings:
@@ -125,7 +139,7 @@ def scale_free_clock(dtau: Number, alpha: Number, *, r: float, omega: float) -> 
     return {**clock, "psi": "scale_free", "lag": "guarded"}
 
 
-def build(name: str, settings: SamplerSettings, temperature: float) -> sundman.Sampler:
+def build(name: str, settings: SamplerSettings, temperature: float) -> AnySampler:
     """The sampler of that name.
 
     Args:
@@ -136,6 +150,9 @@ def build(name: str, settings: SamplerSettings, temperature: float) -> sundman.S
     Returns:
       The sampler; settings that it refuses are a :class:`UserError`.
     """
+    if name == AUTO:
+        with as_user_error():
+            return sundman.auto(temperature=temperature, **settings)
     chosen = recipe(name)
     rest = {key: value for key, value in settings.items() if key != chosen.step_name}
     with as_user_error():

@@ -91,7 +91,8 @@ def test_own_names_are_classes(tmp_path):
     x = np.random.default_rng(0).normal(3.0, 2.0, size=(60, 3))
     np.save(tmp_path / "x.npy", x)
     np.save(tmp_path / "y.npy", np.where(x[:, 0] > 3, "up", "down"))
-    plan = bnn_plan(Request(in_options={"x": tmp_path / "x.npy", "y": tmp_path / "y.npy"}))
+    files = {"x": tmp_path / "x.npy", "y": tmp_path / "y.npy"}
+    plan = bnn_plan(Request(in_options={**files, "sampler": "sa-sgld"}))
     assert plan.data.classes == 2
     assert "2 classes: down, up" in plan.decisions[0]
     assert plan.data.train.x.mean(axis=0) == pytest.approx(0.0, abs=1e-5)
@@ -138,7 +139,7 @@ def test_the_demo_ends_with_the_path_of_its_report(here, tmp_path, monkeypatch):
     sampler = sundman.sa_sgld(1e-3, alpha=0.5, m=0.1, M=10.0, r=0.5, omega=100.0)
     draws = sundman.sample(star, sampler, key=jax.random.key(0), chains=2, steps=100)
     runs = dict.fromkeys(("SGLD", "SA-SGLD", "LM", "SA-LM"), draws)
-    plan = bnn_plan(Request(in_options={"name": "digits"}))
+    plan = bnn_plan(Request(in_options={"name": "digits", "sampler": "sa-sgld"}))
     even = np.full((len(plan.data.test.y), 10), 0.1)
     network = demo.Network(plan, {"MAP": even, "SA-SGLD ensemble": even}, draws)
     monkeypatch.setattr(demo_toys, "compare", lambda target, *_: demo_toys.Toy(target, runs))

@@ -82,22 +82,29 @@ def bnn(
     epochs: Annotated[
         options.Count,
         options.run(
-            "--epochs", text="In total. [default: as many as make 20,000 steps; regression: 40,000]"
+            "--epochs",
+            text="In total, a warm-up not counted. [default: as many as make 20,000 steps, of auto "
+            "10,000; regressions 10,000 to 40,000]",
         ),
     ] = None,
     burn_in_epochs: Annotated[
-        options.Count, options.run("--burn-in-epochs", text="The first of them. [default: half]")
+        options.Count,
+        options.run("--burn-in-epochs", text="The first of them. [default: half; auto: none]"),
     ] = None,
     batch: Annotated[
         options.Count,
         options.run(
-            "--batch", text="Rows per step. [default: 32; MNIST: 100; small regressions: all]"
+            "--batch", text="Rows per step. [default: 32; MNIST: 100; regressions: up to 20,000]"
         ),
     ] = None,
     thin: options.Thin = None,
+    chains: Annotated[
+        options.Count,
+        options.run("--chains", text="Chains of each seed. [default: 1; auto: 2]"),
+    ] = None,
     seeds: Annotated[
         options.Count,
-        options.run("--seeds", text="How many chains, each of its own seed. [default: 1]"),
+        options.run("--seeds", text="How many runs, each of its own seed. [default: 1]"),
     ] = None,
     seed: options.Seed = None,
     temperature: options.Temperature = None,
@@ -118,11 +125,12 @@ def bnn(
 ) -> None:
     """Sample the weights of a network, and score its predictive on held-out data.
 
-    Steps (--step, --dtau) are learning rates on the mean loss, as for an optimizer; omega is in
-    units of the squared gradient of the mean loss. Every chain is stored, may be stopped and
-    resumed, and the command ends in a report. Results go to runs/bnn-NAME unless --output is given.
+    Without a sampler and settings of one it is auto, which finds its own in a warm-up and says how
+    far the result can be trusted. Every run is stored, may be stopped and resumed, and the command
+    ends in a report. Results go to runs/bnn-NAME unless --output is given.
 
-    Samplers, {network_samplers}.
+    Other samplers, {network_samplers}. Their steps (--step, --dtau) are learning rates on the mean
+    loss, as for an optimizer; omega is in units of the squared gradient of the mean loss.
 
     For example:
 
@@ -152,6 +160,7 @@ def bnn(
         burn_in_epochs=burn_in_epochs,
         batch=batch,
         thin=thin,
+        chains=chains,
         seeds=seeds,
         seed=seed,
         temperature=temperature,

@@ -2,14 +2,20 @@
 
 Steps of samplers are in learning-rate units: h or dtau is a learning rate on the mean loss U/N, and
 omega is that of the mean loss, too (:mod:`sundman.units`); all other settings are as they are.
+
+Without a sampler and settings of one the sampler is ``auto``, which tunes itself in a warm-up that
+comes on top of the epochs. With minibatches it is the burn-in, too. There are several chains, so
+that they can be compared; and a regression takes all rows at each step where that is cheap, because
+exact gradients allow steps many times as long.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import ClassVar
 
 import sundman
@@ -24,6 +30,12 @@ from sundman.data import Dataset
 _STEPS_OF_CLASSIFICATION, _STEPS_OF_REGRESSION = 20_000, 40_000  # by default
 _DRAWS = 200
 _FULL_BATCH_ROWS = 2_000  # a regression on as few rows takes them all at each step
+_AUTO_CHAINS, _AUTO_STEPS = 2, 10_000
+_AUTO_FULL_BATCH_ROWS, _AUTO_FULL_BATCH_WORK = 20_000, 2e8  # the latter in rows times steps
+_AUTO_FULL_BATCH_STEPS = (10_000, 40_000)
+_AUTO_BATCHES = 16  # minibatches of a regression on more rows than that
+_POSITION_BYTES = 200e6  # that positions of a run may take
+_FEWEST_DRAWS = 50  # of a chain, to judge it by
 _PUBLISHED = {"alpha": 1000.0, "m": 0.5, "M": 2.0, "r": 0.25, "omega": 1.0, "psi": "research_code"}
 _MEAN_SQUARE = 1000.0  # |grad U|^2 of a regression, per training row: a rough guess
 
@@ -45,6 +57,7 @@ class BnnSettings(DataSettings):
     burn_in_epochs: int | None = None
     batch: int | None = None
     thin: int | None = None
+    chains: int | None = None
     seeds: int = 1
     seed: int = 0
     temperature: float = 1.0
@@ -53,13 +66,14 @@ class BnnSettings(DataSettings):
 
 @dataclass(frozen=True)
 class Lengths:
-    """How long a chain is, and how many rows a step takes."""
+    """How many chains, how long they are, and how many rows a step takes."""
 
     batch: int
     epochs: int
     burn_in_epochs: int
     thin: int
     steps_per_epoch: int
+    chains: int
 
     @property
     def burn_in_steps(self) -> int:
@@ -92,7 +106,7 @@ class Plan:
     decisions: list[str]
     posterior: sundman.Posterior
     name: str
-    sampler: sundman.Sampler
+    sampler: samplers.AnySampler
     prior: str
     sizes: list[int]
     lengths: Lengths
@@ -102,6 +116,21 @@ class Plan:
     def network(self) -> str:
         """The widths of the layers in words, 64-50-50-10."""
         return "-".join(str(size) for size in self.sizes)
+
+    @property
+    def tunes_itself(self) -> bool:
+        """Whether the sampler finds its own settings."""
+        return self.name == samplers.AUTO
+
+    @property
+    def keeps_positions(self) -> bool:
+        """Whether positions are kept, and predictions made from them afterwards.
+
+        Those of a sampler that tunes itself are, so that the temperature of the stiffest directions
+        can be told, unless they are too large.
+        """
+        draws = self.lengths.chains * (self.lengths.steps // self.lengths.thin)
+        return self.tunes_itself and 4 * draws * _parameters(self.sizes) <= _POSITION_BYTES
 
 
 def make_plan(request: Request) -> Plan:
@@ -116,15 +145,19 @@ def make_plan(request: Request) -> Plan:
         samplers.distribute([name], for_sampler, request.sampler_settings)
     data, decisions = load(asked)
     classes, size = data.classes, len(data.train.y)
+    temperature = float(asked.temperature)
+    if name is None and not for_sampler and not request.sampler_settings and temperature > 0:
+        name = samplers.AUTO
     name = name or ("samadams" if classes is None else "sa-sgld")
     prior = prior or ("gaussian" if classes is None else "horseshoe")
     own = samplers.distribute([name], for_sampler, request.sampler_settings)[name]
     settings = _complete_settings(name, own, classes=classes, prior=prior, size=size)
-    temperature = float(asked.temperature)
     sampler = samplers.build(name, _with_learning_rate(name, settings), temperature)
-    lengths = _lengths(asked, classes, size)
     width = asked.width or (400 if size > 20_000 else 50)
-    depth = asked.depth or (1 if classes is None else 2)
+    depth = asked.depth or (1 if classes is None and name != samplers.AUTO else 2)
+    sizes = [data.train.x.shape[1], *([width] * depth), 1 if classes is None else classes]
+    tunes_itself = name == samplers.AUTO
+    lengths = _lengths(asked, classes, size, _parameters(sizes) if tunes_itself else None)
     with as_user_error():
         posterior = sundman.Posterior(
             models.mlp_apply,
@@ -140,7 +173,7 @@ def make_plan(request: Request) -> Plan:
         name=name,
         sampler=sampler,
         prior=prior,
-        sizes=[data.train.x.shape[1], *([width] * depth), 1 if classes is None else classes],
+        sizes=sizes,
         lengths=lengths,
         settings=dataclasses.replace(
             asked,
@@ -152,6 +185,7 @@ def make_plan(request: Request) -> Plan:
             burn_in_epochs=lengths.burn_in_epochs,
             batch=lengths.batch,
             thin=lengths.thin,
+            chains=lengths.chains,
             settings={name: settings},
         ),
     )
@@ -159,7 +193,7 @@ def make_plan(request: Request) -> Plan:
 
 def _check_numbers(asked: BnnSettings) -> None:
     with as_user_error():
-        for key in ("width", "depth", "epochs", "batch", "thin", "seeds"):
+        for key in ("width", "depth", "epochs", "batch", "thin", "chains", "seeds"):
             if (value := getattr(asked, key)) is not None or key == "seeds":
                 check.count(key, value, least=1)
         for key in ("seed", "split"):
@@ -188,26 +222,59 @@ def _likelihood(classes: int | None) -> likelihoods.Likelihood:
     return likelihoods.gaussian(log_noise_prior=(-2.0, 2.0))
 
 
-def _lengths(asked: BnnSettings, classes: int | None, size: int) -> Lengths:
-    """Batch, epochs, burn-in and thinning: those asked for, or what makes some 200 draws."""
-    full_batch = classes is None and size <= _FULL_BATCH_ROWS
-    batch = asked.batch or (size if full_batch else min(32 if size <= 20_000 else 100, size))
+def _parameters(sizes: Sequence[int]) -> int:
+    """The number of weights and biases of a network."""
+    return sum((inputs + 1) * outputs for inputs, outputs in pairwise(sizes))
+
+
+def _lengths(
+    asked: BnnSettings, classes: int | None, size: int, tuned_parameters: int | None
+) -> Lengths:
+    """Batch, epochs, burn-in, thinning and chains: those asked for, or what makes some 200 draws.
+
+    Args:
+      asked: the settings.
+      classes: of the data; None is a regression.
+      size: training rows.
+      tuned_parameters: of the network, if the sampler tunes itself.
+    """
+    tuned = tuned_parameters is not None
+    rows_at_once = _AUTO_FULL_BATCH_ROWS if tuned else _FULL_BATCH_ROWS
+    full_batch = classes is None and size <= rows_at_once
+    usual = min(32 if size <= 20_000 else 100, size)
+    if tuned and classes is None:  # the noise of small batches would allow tiny steps only
+        usual = max(usual, size // _AUTO_BATCHES)
+    batch = asked.batch or (size if full_batch else usual)
     if batch > size:
         raise UserError(f"batch={batch} is more than the {size} training rows; use a smaller one")
     per_epoch = math.ceil(size / batch)
     steps = _STEPS_OF_REGRESSION if classes is None else _STEPS_OF_CLASSIFICATION
+    if tuned and batch == size:
+        least, most = _AUTO_FULL_BATCH_STEPS
+        steps = min(max(int(_AUTO_FULL_BATCH_WORK) // size, least), most)
+    elif tuned:
+        steps = _AUTO_STEPS
     epochs = asked.epochs or math.ceil(steps / per_epoch)
-    burn_in = epochs // 2 if asked.burn_in_epochs is None else asked.burn_in_epochs
+    burn_in = asked.burn_in_epochs
+    if burn_in is None:
+        burn_in = epochs // 2
+        if tuned:  # with minibatches the warm-up ends by a rule; with all rows it settles the step
+            burn_in = epochs // 4 if batch == size else 0
     if burn_in >= epochs:
         raise UserError(
             f"burn_in_epochs={burn_in} leaves nothing of epochs={epochs}; use more epochs or a "
             "shorter burn-in"
         )
     steps_kept = per_epoch * (epochs - burn_in)
-    thin = asked.thin or max(1, steps_kept // _DRAWS)
+    chains = asked.chains or (_AUTO_CHAINS if tuned else 1)
+    draws = _DRAWS
+    if tuned_parameters is not None:  # positions are kept, if as many as are needed fit
+        fit = int(_POSITION_BYTES / (4 * chains * tuned_parameters))
+        draws = fit if _FEWEST_DRAWS <= fit < _DRAWS else _DRAWS
+    thin = asked.thin or max(1, math.ceil(steps_kept / draws) if tuned else steps_kept // draws)
     if thin > steps_kept:
         raise UserError(f"thin={thin} is more than the {steps_kept} steps kept; use a smaller one")
-    return Lengths(batch, epochs, burn_in, thin, per_epoch)
+    return Lengths(batch, epochs, burn_in, thin, per_epoch, chains)
 
 
 def _learning_rate(name: str, classes: int | None, prior: str, size: int) -> float:
@@ -226,6 +293,8 @@ def _complete_settings(
     name: str, own: SamplerSettings, *, classes: int | None, prior: str, size: int
 ) -> SamplerSettings:
     """The sampler's settings that were given, and for the rest those that suit the data."""
+    if name == samplers.AUTO:
+        return samplers.complete_auto(own)
     chosen, step = samplers.recipe(name), _learning_rate(name, classes, prior, size)
     friction = {"gamma": 5.0 if classes is None else 20.0} if chosen.kinetic else {}
     if not chosen.adaptive:
@@ -246,6 +315,8 @@ def _complete_settings(
 
 def _with_learning_rate(name: str, settings: SamplerSettings) -> SamplerSettings:
     """The settings with the step as the learning rate it is."""
+    if name == samplers.AUTO:
+        return settings
     step = samplers.recipe(name).step_name
     with as_user_error():
         check.positive(**{step: settings[step]})

@@ -28,7 +28,7 @@ def toy(
     sampler: options.Sampler = None,
     compare: Annotated[
         options.Text,
-        options.run("--compare", text="Several samplers side by side: sgld,sa-sgld,samadams."),
+        options.run("--compare", text="Several samplers side by side: auto,sgld,sa-sgld."),
     ] = None,
     steps: Annotated[
         options.Count,
@@ -61,7 +61,8 @@ def toy(
 ) -> None:
     """Run samplers on a target whose moments are known, and compare with them.
 
-    Samplers, {samplers}. Settings that are not given suit the target.
+    Samplers, {samplers}. Settings that are not given suit the target; the sampler auto finds its
+    own in a warm-up, which takes the place of the burn-in.
 
     With --output the run is stored, may be stopped and resumed, and ends in a report.
 
@@ -69,7 +70,7 @@ def toy(
 
     sundman toy star
 
-    sundman toy star --compare sgld,sa-sgld,sa-lm,samadams --output star
+    sundman toy star --compare auto,sgld,sa-sgld,sa-lm,samadams --output star
 
     sundman toy funnel --sampler samadams --dtau 0.02 --set kappa=5 --target-set dim=5
 

@@ -3,7 +3,7 @@
 Settings that are not given suit the target. Where the authors of SA-SGLD gave settings of their
 clock, SA-SGLD has them; the bounds and dtau they left open on Mueller-Brown are ours. All other
 adaptive samplers are on the scale-free clock with a memory of 100 steps, whose step is dtau where
-the squared gradient is the target's usual one.
+the squared gradient is the target's usual one. The sampler ``auto`` finds its own.
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar, cast
 
-import sundman
 from sundman import check, metric_tensors, targets
 from sundman.cli import samplers
 from sundman.cli.errors import UserError, as_user_error, nearest, unknown
@@ -53,7 +52,7 @@ class Plan:
     """What to run: the target, the samplers by name, and every setting."""
 
     target: Target
-    samplers: dict[str, sundman.Sampler]
+    samplers: dict[str, samplers.AnySampler]
     settings: ToySettings
 
 
@@ -124,6 +123,8 @@ def _target(name: str, temperature: float | None, settings: Mapping[str, object]
 
 def _complete_settings(target: Target, name: str, own: SamplerSettings) -> SamplerSettings:
     """The sampler's settings that were given, and for the rest those that suit the target."""
+    if name == samplers.AUTO:
+        return samplers.complete_auto(own)
     chosen, suggested = samplers.recipe(name), suggest(target)
     squared_gradient = suggested.squared_gradient
     assert squared_gradient is not None  # suggest finds one

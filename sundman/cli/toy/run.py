@@ -26,10 +26,11 @@ from sundman.cli.output import (
     report_facts,
     resumable,
     run_sections,
+    tuning_sentences,
     verdict_text,
     write_results,
 )
-from sundman.cli.samplers import sample_or_none
+from sundman.cli.samplers import AUTO, sample_or_none
 from sundman.cli.toy.plan import Plan, ToySettings
 from sundman.report import Report, Section, Table, write
 from sundman.targets import Target
@@ -142,6 +143,7 @@ def _sample(plan: Plan, name: str, path: Path | None, resuming: bool) -> sundman
     """The draws of one sampler, on disk if there is a directory; None if there are none."""
     settings, target = plan.settings, plan.target
     sigma = settings.noise_sigma
+    warms_up = name == AUTO  # in place of the burn-in
     return sample_or_none(
         gradients.noisy(target.potential, sigma) if sigma > 0 else target,
         plan.samplers[name],
@@ -150,7 +152,7 @@ def _sample(plan: Plan, name: str, path: Path | None, resuming: bool) -> sundman
         per_chain=False,
         chains=settings.chains,
         steps=settings.steps - settings.burn_in,
-        burn_in=settings.burn_in,
+        burn_in=0 if warms_up else settings.burn_in,
         thin=settings.thin,
         store=None if path is None else path / RUNS / name,
         resume=resuming and path is not None,
@@ -181,6 +183,8 @@ def run_samplers(
     results = ToyResults(plan.target, runs)
     for table in results.tables():
         print_table(out, table)
+    for sentence in tuning_sentences(runs):
+        print_line(out, sentence)
     if path is not None:
         write_results(path, results.as_json())
         page = page or path / REPORT
@@ -202,6 +206,9 @@ def _report(results: ToyResults, settings: ToySettings, path: Path) -> Report:
     summary += "No chain diverged." if not lost else f"{lost} chains diverged."
     if settings.noise_sigma > 0:
         summary += f" Gradient noise of standard deviation {settings.noise_sigma:g}."
+    if tuned := tuning_sentences(results.runs):
+        summary += " The sampler auto had a warm-up in place of that."
+        summary += "\n\n" + " ".join(tuned)
     summary += f"\n\n{verdict_text(results.runs)}"
     return Report(
         title=f"{', '.join(results.runs)} on {results.target.name}, "
@@ -214,5 +221,5 @@ def _report(results: ToyResults, settings: ToySettings, path: Path) -> Report:
             Section("Estimates beside the exact values", tables=results.tables()),
             *run_sections(results.runs, results.target),
         ],
-        citations=report_citations(results.runs),
+        citations=report_citations(results.runs.values()),
     )

@@ -1,0 +1,147 @@
+"""The sampler that tunes itself, from the command line."""
+
+import json
+
+import numpy as np
+import pytest
+
+import sundman
+from sundman.cli.bnn.plan import make_plan as bnn_plan
+from sundman.cli.errors import UserError
+from sundman.cli.settings import Request
+from sundman.cli.toy.plan import make_plan as toy_plan
+
+
+def results(path):
+    return json.loads((path / "results.json").read_text())
+
+
+def own_data(tmp_path, rows=60, *, classes=False):
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(rows, 3))
+    np.save(tmp_path / "x.npy", x)
+    y = x[:, 0] + 0.1 * rng.normal(size=rows)
+    np.save(tmp_path / "y.npy", (y > 0).astype(int) if classes else y)
+    return {"x": tmp_path / "x.npy", "y": tmp_path / "y.npy"}
+
+
+@pytest.mark.parametrize("classes", [False, True])
+def test_it_is_the_default_of_networks(tmp_path, classes):
+    files = own_data(tmp_path, classes=classes)
+    plan = bnn_plan(Request(in_options=files))
+    assert isinstance(plan.sampler, sundman.Auto)
+    assert plan.sampler.temperature == 1.0
+    assert plan.lengths.chains > 1
+    assert plan.keeps_positions
+    assert plan.settings.settings == {"auto": {"bias": 0.02, "dense_up_to": 64, "first_step": 1.0}}
+    assert plan.lengths.steps // plan.lengths.thin <= 200
+
+
+@pytest.mark.parametrize(
+    ("options", "settings", "name"),
+    [
+        ({}, {"h": 0.01}, None),  # sa-sgld, the sampler then, has no h
+        ({}, {"dtau": 0.01}, "sa-sgld"),
+        ({"temperature": 0.0}, {}, "sa-sgld"),
+        ({"settings": {"sa-sgld": {"r": 0.3}}}, {}, "sa-sgld"),
+        ({"sampler": "auto"}, {"bias": 0.01}, "auto"),
+        ({"sampler": "AUTO"}, {}, "auto"),
+    ],
+)
+def test_a_setting_of_a_sampler_asks_for_that_sampler(tmp_path, options, settings, name):
+    request = Request(in_options={**own_data(tmp_path, classes=True), **options},
+                      sampler_settings=settings)  # fmt: skip
+    if name is None:
+        with pytest.raises(UserError, match="its step is dtau"):
+            bnn_plan(request)
+        return
+    plan = bnn_plan(request)
+    assert plan.name == name
+    if name != "auto":
+        assert plan.lengths.chains == 1
+    elif settings:
+        assert plan.sampler.bias == 0.01
+
+
+def test_all_rows_of_a_table_up_to_some_size(tmp_path):
+    plan = bnn_plan(Request(in_options=own_data(tmp_path, 15_000)))
+    assert plan.lengths.batch == 12_000
+    assert plan.lengths.steps + plan.lengths.burn_in_steps == 2e8 // 12_000
+    larger = bnn_plan(Request(in_options=own_data(tmp_path, 30_000)))
+    assert larger.lengths.batch == 24_000 // 16
+    assert larger.lengths.burn_in_steps == 0
+
+
+def test_positions_take_bounded_memory(tmp_path):
+    files = own_data(tmp_path, classes=True)
+    wide = bnn_plan(Request(in_options={**files, "width": 500}))
+    draws = wide.lengths.steps // wide.lengths.thin
+    size = 4 * 500 + 501 * 500 + 501 * 2
+    assert wide.keeps_positions
+    assert 50 <= draws < 200
+    assert 4 * wide.lengths.chains * draws * size <= 200e6
+    wider = bnn_plan(Request(in_options={**files, "width": 2000}))
+    assert not wider.keeps_positions
+    assert wider.lengths.steps // wider.lengths.thin > 150
+
+
+def test_bad_settings(here, tmp_path):
+    own_data(tmp_path)
+    for arguments, part in (
+        (["toy", "star", "--sampler", "auto", "--step", "0.1"], "auto finds its own step"),
+        (["toy", "star", "--sampler", "auto", "--set", "bias=2"], "bias is a share"),
+        (["toy", "star", "--sampler", "aut"], "did you mean auto?"),
+        (["bnn", "--x", "x.npy", "--y", "y.npy", "--chains", "0"], "chains must be 1 or more"),
+        (["bnn", "digits", "--sampler", "auto", "--temperature", "0"], "temperature must be"),
+    ):
+        code, _, err = here(*arguments)
+        assert code == 2
+        assert part in err
+
+
+@pytest.mark.usefixtures("blank_figures")
+def test_toys_are_tuned_and_compared(succeeds, tmp_path):
+    plan = toy_plan(Request(in_options={"target": "star", "compare": "auto,sgld"}))
+    assert isinstance(plan.samplers["auto"], sundman.Auto)
+    small = ["--steps", "700", "--burn-in", "200", "--chains", "2", "--thin", "5"]
+    out = succeeds("toy", "star", "--compare", "auto,sgld", *small, "-o", "star")
+    assert "auto, tuned: BAOAB with exact gradients in whitened coordinates (2 of them" in out
+    assert out.splitlines()[-1].startswith("Verdict: ")
+    first = results(tmp_path / "star")["samplers"]
+    assert first["auto"]["mean_step"] > 100 * first["sgld"]["mean_step"]
+    page = (tmp_path / "star/report.html").read_text()
+    assert "How the sampler tuned itself" in page
+    succeeds("toy", "--config", tmp_path / "star/settings.toml", "-o", "again")
+    assert results(tmp_path / "again")["samplers"]["auto"]["estimate"] == first["auto"]["estimate"]
+
+
+@pytest.mark.usefixtures("blank_figures")
+@pytest.mark.parametrize("classes", [False, True])
+def test_a_network_without_settings(succeeds, tmp_path, classes):
+    own_data(tmp_path, classes=classes)
+    small = ["--width", "4", "--depth", "1", "--epochs", "400", "--thin", "4", "--batch", "16"]
+    out = succeeds("bnn", "--x", "x.npy", "--y", "y.npy", *small, "-o", "net")
+    assert "gaussian" in out if not classes else "horseshoe" in out
+    assert "after a warm-up, " in out
+    assert "Tuned: BAOAB" in out
+    assert "Temperature: " in out
+    assert "in the last layer" in out
+    assert out.splitlines()[-1].startswith("Verdict: ")
+    written = results(tmp_path / "net")
+    assert set(written["temperature"]["seed-0"]) == {"mean", "last_layer", "stiffest"}
+    assert written["tuning"]["seed-0"].startswith("BAOAB")
+    assert written["verdict"]["seed-0"]["status"] in ("good", "bad")
+    page = (tmp_path / "net/report.html").read_text()
+    assert "How the sampler tuned itself" in page
+    assert "in the last layer" in page
+    again = succeeds("resume", tmp_path / "net")  # what is finished is only read
+    assert results(tmp_path / "net") == written
+    assert again.splitlines()[-1] == out.splitlines()[-1]
+
+
+@pytest.mark.usefixtures("blank_figures")
+def test_a_run_cut_short_says_so(succeeds, tmp_path):
+    own_data(tmp_path)
+    arguments = ["--x", "x.npy", "--y", "y.npy", "--width", "4", "--epochs", "30", "-o", "net"]
+    last = succeeds("bnn", *arguments).splitlines()[-1]
+    assert last.startswith(("Verdict: Unknown: too short to judge", "Verdict: This run should not"))
