@@ -6,6 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import sundman
@@ -73,3 +74,27 @@ def test_the_verdict_sees_the_one_hot_direction():
     too_large, small = load("verdict").main().values()
     assert [reason.check for reason in too_large.reasons] == ["stiff temperature"]
     assert small.ok
+
+
+def test_a_regression_in_raw_units_without_settings(capsys):
+    draws = load("no_knobs").main(steps=4_000)
+    value, error = draws.mean()
+    spread = np.sqrt(draws.variance())
+    design = np.asarray(load("no_knobs").posterior().data.x, np.float64)
+    targets = np.asarray(load("no_knobs").posterior().data.y, np.float64)
+    precision = design.T @ design / 64 + 1e-6 * np.eye(4)
+    exact = np.linalg.solve(precision, design.T @ targets / 64)
+    assert np.abs(value - exact) / error == pytest.approx(0, abs=4.5)
+    assert spread == pytest.approx(np.sqrt(np.diag(np.linalg.inv(precision))), rel=0.1)
+    assert draws.verdict.ok
+    out = capsys.readouterr().out
+    assert "sampler = sundman.compose(integrators.whitened(" in out
+
+
+def test_the_page_on_tuning_runs_as_printed():
+    text = (EXAMPLES.parent / "docs" / "self-tuning.md").read_text().replace("20_000", "2000")
+    names = {}
+    for block in re.findall(r"```python\n(.*?)```", text, flags=re.DOTALL):
+        exec(block, names)
+    assert names["draws"].tuning.sampler == names["sampler"]
+    assert names["again"].tuning is None

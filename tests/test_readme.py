@@ -16,16 +16,20 @@ def examples():
 
 def test_the_examples_run_and_sample_the_posterior(capsys):
     names = {}
-    sampled, looped = examples()
+    tuned, sampled, looped = examples()
+    exec(compile(tuned, "README.md", "exec"), names)
+    out = capsys.readouterr().out
+    assert "BAOAB with noisy gradients" in out
+    assert "No reason was found to distrust this run." in out
+    assert "±" in out
     exec(compile(sampled, "README.md", "exec"), names)
-    draws = names["draws"]
-    assert not draws.diverged.any()
-    # A reference run: kinetic Langevin with the full gradient, 64 chains, errors below 4e-4.
-    value, error = names["sundman"].estimate.mean(draws)
-    assert np.abs(value - [1.7675, -0.8737]) == pytest.approx(0, abs=5 * error.max() + 0.01)
-    spread = np.sqrt(np.diag(names["sundman"].estimate.covariance(draws)))
-    assert spread == pytest.approx([0.120, 0.090], rel=0.15)
-    assert "±" in capsys.readouterr().out
+    for draws in (names["draws"], names["chosen"]):
+        assert not draws.diverged.any()
+        # A reference run: kinetic Langevin with the full gradient, 64 chains, errors below 4e-4.
+        value, error = names["sundman"].estimate.mean(draws)
+        assert np.abs(value - [1.7675, -0.8737]) == pytest.approx(0, abs=5 * error.max() + 0.01)
+        spread = np.sqrt(np.diag(names["sundman"].estimate.covariance(draws)))
+        assert spread == pytest.approx([0.120, 0.090], rel=0.15)
     exec(compile(looped, "README.md", "exec"), names)
     assert np.abs((names["w"] - value) / spread).max() < 5
     assert names["state"].clock.time == pytest.approx(0.1)  # 1,000 steps of 0.1 / N
