@@ -8,8 +8,10 @@ of the noise:
     step    h = 2 sqrt(0.1 T / s), s the largest variance of the noise in these coordinates
     end     when neither U nor the likelihood's part of it drifts any more beyond its error
 
-Scale and step are settled in the first rounds; the others are burn-in, each half as long as all
-before it, so that no run begins before it has arrived, or says that it has not.
+Scale and step are settled anew before each round, since both change as the network learns: in a
+regression the noise grows like the inverse square of the level of noise that is learned. After the
+first three, each round is half as long as all before it, so that no run begins before it has
+arrived, or says that it has not.
 """
 
 from __future__ import annotations
@@ -38,7 +40,6 @@ _SHARE = 0.2
 _FRICTION = 0.5
 _FIRST = (1000, 1000, 2000)
 _PARTS = 20  # of a round, that it is judged by
-_SETTLING = 2  # rounds that settle the scale and the step
 _PAIRS = 32  # of minibatches, all chains together, for the first step
 _LOSS_MATTERS = 0.02  # a fall of the likelihood's part, as a share of it
 _KICK = 0.1  # (h/2)^2 s / T: what one step's noise adds to the energy along the loudest direction
@@ -158,9 +159,7 @@ def _drifts(means: np.ndarray, spread: float) -> bool:
 
 def advance(problem: Problem, warm: WarmUp) -> WarmUp:
     """The warm-up after its next round."""
-    before = warm.number_of("round")
-    if before < _SETTLING:
-        warm = _begun_anew(problem, warm)
+    warm = _begun_anew(problem, warm)
     assert warm.movers is not None
     length = warm.left[0]
     movers, U, loss = _move(

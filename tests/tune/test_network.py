@@ -40,3 +40,33 @@ def test_a_small_network_has_the_temperature_of_its_law():
     found = draws.mean()
     assert abs(found.value - 1.0) < 3.5 * found.error + 0.03
     assert found.error < 0.1
+
+
+def test_the_step_follows_the_noise_as_the_network_learns():
+    """A regression whose level of noise is learned: the gradient noise at the end is not the first.
+
+    What one step's noise adds to the energy, (h / 2)^2 s, is to be 0.1 T along the loudest
+    direction; with the step of the second round it would be an order of magnitude off.
+    """
+    rng = np.random.default_rng(4)
+    x = rng.normal(size=(1000, 4)).astype(np.float32)
+    y = (np.sin(2 * x[:, 0]) * x[:, 1] + 0.05 * rng.normal(size=1000)).astype(np.float32)
+    posterior = sundman.Posterior(
+        models.mlp_apply,
+        data=(x, y),
+        likelihood=likelihoods.gaussian(log_noise_prior=(-2.0, 2.0)),
+        prior=priors.gaussian(1.0),
+    )
+    draws = sundman.sample(
+        posterior,
+        init=models.mlp_init(jax.random.key(0), (4, 20, 1)),
+        key=jax.random.key(1),
+        chains=2,
+        steps=12_000,
+        thin=100,
+        batch_size=100,
+    )
+    rounds = [window for window in draws.tuning.windows if window.stage == "round"]
+    assert len(rounds) >= 3
+    last = rounds[-1]
+    assert 0.03 < (last.h / 2) ** 2 * last.noise < 0.3
