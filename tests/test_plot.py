@@ -59,6 +59,26 @@ def test_trace_and_histogram_show_the_draws_that_count(ax, key):
         sundman.plot.trace(ax, draws, "speed")
 
 
+@pytest.mark.parametrize("noise", [0.0, 1.0])
+def test_the_warm_up_window_by_window(key, noise):
+    star = targets.star()
+    target = sundman.gradients.noisy(star.potential, noise) if noise else star
+    draws = sundman.sample(target, init=star.start, key=key, chains=2, steps=50)
+    windows = draws.tuning.windows
+    figure = sundman.plot.tuning(draws)
+    labels = [panel.get_ylabel() for panel in figure.axes]
+    assert labels == ["step h", "energy error v", *["gradient noise"] * bool(noise), "U"]
+    steps, U = figure.axes[-1].lines[0].get_data()
+    np.testing.assert_array_equal(steps, np.cumsum([window.steps for window in windows]))
+    np.testing.assert_array_equal(U, [window.potential for window in windows])
+    h = figure.axes[0].lines[0].get_ydata()
+    np.testing.assert_array_equal(h, [window.h for window in windows])
+    plt.close(figure)
+    untuned = sundman.sample(star, sundman.sgld(1e-4), key=key, steps=5)
+    with pytest.raises(ValueError, match="have no tuning"):
+        sundman.plot.tuning(untuned)
+
+
 def test_reliability_diagram_shows_the_bins(ax):
     rng = np.random.default_rng(0)
     confidence = rng.uniform(0.5, 1.0, 2000)

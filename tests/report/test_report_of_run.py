@@ -72,6 +72,19 @@ def test_stored_run_on_a_known_target(key, tmp_path):
     rendered(report)
 
 
+def test_a_run_that_tuned_itself(key):
+    draws = sundman.sample(targets.star(), key=key, chains=2, steps=100)
+    report = sundman.report.of_run(draws, target=targets.star())
+    (section,) = [each for each in report.sections if "tuned itself" in each.title]
+    assert section.text.startswith(str(draws.tuning))
+    assert "integrators.whitened(integrators.baoab(1.0, gamma=" in section.text
+    (table,) = section.tables
+    assert [row[0] for row in table.rows] == [window.stage for window in draws.tuning.windows]
+    (figure,) = section.figures
+    assert f"in {len(draws.tuning.windows)} windows of the warm-up" in figure.alt
+    rendered(report)
+
+
 def test_one_chain_of_few_draws_at_a_constant_step(key):
     draws = sundman.sample(
         lambda x: jnp.sum(x**2), sundman.lm(0.1), init=jnp.zeros(3), key=key, steps=2
