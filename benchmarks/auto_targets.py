@@ -96,6 +96,7 @@ def on_target(name: str, chains: int, repeats: int) -> dict[str, Any]:
             thin=THIN,
             collect=observe,
             stats=(),
+            progress=False,
         )
         runs.append(draws)
     values, weight = (
@@ -118,8 +119,8 @@ def on_target(name: str, chains: int, repeats: int) -> dict[str, Any]:
         f"{n} {b:+.1f}±{e:.1f} [{k:.1f}]" for n, (b, e, k) in row["observables"].items()
     )
     print(
-        f"{name:13s} {chains:3d} chains x {repeats:2d}: h {min(steps):.3f}-{max(steps):.3f}, warm-up "
-        f"{row['warm_up']:,}, lost {row['lost']} | {texts}",
+        f"{name:13s} {chains:3d} chains x {repeats:2d}: h {min(steps):.3f}-{max(steps):.3f}, "
+        f"warm-up {row['warm_up']:,}, lost {row['lost']} | {texts}",
         flush=True,
     )
     return row
@@ -172,6 +173,7 @@ def noisy(batch: int, sampler: sundman.Sampler | None, chains: int = 32) -> dict
         thin=THIN,
         batch_size=batch,
         stats=(),
+        progress=False,
     )
     z = (np.asarray(draws.values, np.float64) - mean) / sd
     weight = np.asarray(draws.weight, np.float64)
@@ -192,7 +194,7 @@ def noisy(batch: int, sampler: sundman.Sampler | None, chains: int = 32) -> dict
         "warm_up": 2000 if tuning is None else tuning.gradients,
     }
     if tuning is not None:
-        row["noise_error"] = _noise_error(batch, tuning)
+        row["noise_error"] = _noise_error(batch, draws)
     label = row["sampler"] if tuning is not None else f"sgld {row['sampler']:.1e}"
     print(
         f"batch {batch:3d} {label:13s} mean variance {average[0]:+.1f}±{average[1]:.1f} "
@@ -204,14 +206,16 @@ def noisy(batch: int, sampler: sundman.Sampler | None, chains: int = 32) -> dict
     return row
 
 
-def _noise_error(batch: int, tuning: sundman.Tuning) -> float:
-    """The trace of the noise taken out over the exact one at the posterior mean, less 1."""
-    posterior, mean = logistic(), jnp.asarray(REFERENCE["mean"], jnp.float32)
-    x, y = (np.asarray(part) for part in posterior.data[:2])  # type: ignore[index]
-    rows = np.asarray(x) * (1 / (1 + np.exp(-np.asarray(x) @ np.asarray(mean))) - y)[:, None]
-    scale = np.asarray(tuning.chosen.scale, np.float64)
-    exact = len(y) ** 2 / batch * np.cov((rows @ scale).T, bias=True)
-    return float(np.sum(np.asarray(tuning.chosen.sigma, np.float64) ** 2) / np.trace(exact) - 1)
+def _noise_error(batch: int, draws: sundman.Draws) -> float:
+    """The trace of the noise taken out over the exact one, averaged over draws, less 1."""
+    data, chosen = logistic().data, draws.tuning.chosen  # type: ignore[union-attr]
+    x, y = np.asarray(data.x, np.float64), np.asarray(data.y)
+    scale = np.asarray(chosen.scale, np.float64)
+    traces = []
+    for w in np.asarray(draws.values, np.float64)[:, :: len(draws) // 10].reshape(-1, 11):
+        rows = x @ scale * (1 / (1 + np.exp(-x @ w)) - y)[:, None]
+        traces.append(len(y) ** 2 / batch * np.trace(np.cov(rows.T, bias=True)))
+    return float(np.sum(np.asarray(chosen.sigma, np.float64) ** 2) / np.mean(traces) - 1)
 
 
 def main() -> None:

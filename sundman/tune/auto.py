@@ -8,7 +8,7 @@ from sundman import check
 from sundman.value import Number, Value, static
 
 METHODS = ("baoab",)
-_AIM = 1e-3  # energy error of a step, dE^2 / (d T^2), at a bias of _BIAS
+_AIM = 6e-4  # energy error of a step, dE^2 / (d T^2), at a bias of _BIAS
 _BIAS = 0.02
 _FEW_CHAINS = 16  # with fewer, tails are seen late: half the energy error
 

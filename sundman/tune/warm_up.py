@@ -6,7 +6,7 @@
     2 windows   h is corrected every 10 steps, h <- h clip((aim / v)^(1/6), 1/2, 2); at the end of
                 each a new scale, momenta anew; the clock from the third; at last the friction
     3 last      all frozen but h, whose geometric mean over the last three quarters is kept. If U
-                still fell, the last two windows are repeated, twice at most
+                still fell, the last two windows come once more
 
 The host is visited once a window. All of it is a :class:`WarmUp`, a value between two windows, so
 that it can be saved and gone on with.

@@ -30,7 +30,7 @@ from sundman.tune.state import (
 _DESCENT_STEPS, _MOST_DESCENTS = 60, 30
 _WINDOWS = (60, 60, 120, 240, 480, 1040)
 _WINDOWS_NOISY = (60, 60, 120, 160, 240, 520)  # of two gradients a step
-_REPEATS = 2
+_REPEATS = 1
 _UNBOUNDED = 1e12  # in units of T: no law has a potential below minus this
 _FRICTION_SHARE = 0.5  # of the critical friction: means gain a factor of two, squares lose little
 _FRICTION = (0.05, 2.0)
