@@ -138,8 +138,12 @@ class Tuning:
 
     @property
     def jumps(self) -> bool:
-        """Whether the step is so short that U seems not to be smooth."""
-        return self.chosen.h < _SHORT and not any(window.noise for window in self.windows)
+        """Whether the step is so short that U seems not to be smooth.
+
+        Only a matrix L makes all directions alike; without one a smooth law may need such a step.
+        """
+        exact = not any(window.noise for window in self.windows)
+        return exact and self.chosen.dense and self.chosen.h < _SHORT
 
     def __str__(self) -> str:
         """What was chosen and why."""

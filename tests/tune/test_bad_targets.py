@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -91,3 +93,11 @@ def test_two_temperatures_must_agree():
     target = sundman.targets.muller_brown(temperature=2.0)
     with pytest.raises(ValueError, match="temperature"):
         sundman.sample(target, sundman.auto(temperature=3.0), key=jax.random.key(0), steps=10)
+
+
+def test_a_short_step_without_a_matrix_is_no_jump():
+    """Where L is no matrix, a direction that mixes many coordinates may be stiff, and U smooth."""
+    draws = sundman.sample(sundman.targets.star(), key=jax.random.key(0), chains=2, steps=20)
+    for dense in (True, False):
+        chosen = draws.tuning.chosen._replace(h=0.01, dense=dense)
+        assert dataclasses.replace(draws.tuning, chosen=chosen).jumps == dense
