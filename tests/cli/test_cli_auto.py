@@ -33,7 +33,9 @@ def test_it_is_the_default_of_networks(tmp_path, classes):
     assert plan.sampler.temperature == 1.0
     assert plan.lengths.chains > 1
     assert plan.keeps_positions
-    assert plan.settings.settings == {"auto": {"bias": 0.02, "dense_up_to": 64, "first_step": 1.0}}
+    bias = 0.02 if classes else 0.004  # minibatches, or all rows
+    assert plan.settings.settings == {"auto": {"bias": bias, "dense_up_to": 64, "first_step": 1.0}}
+    assert plan.sizes[1:-1] == [50, 50]
     assert plan.lengths.steps // plan.lengths.thin <= 200
 
 
@@ -66,7 +68,8 @@ def test_a_setting_of_a_sampler_asks_for_that_sampler(tmp_path, options, setting
 def test_all_rows_of_a_table_up_to_some_size(tmp_path):
     plan = bnn_plan(Request(in_options=own_data(tmp_path, 15_000)))
     assert plan.lengths.batch == 12_000
-    assert plan.lengths.steps + plan.lengths.burn_in_steps == 2e8 // 12_000
+    assert plan.sizes == [3, 50, 1]  # two layers of 12,000 rows take too long
+    assert plan.lengths.epochs == 1e11 // (12_000 * 251)
     larger = bnn_plan(Request(in_options=own_data(tmp_path, 30_000)))
     assert larger.lengths.batch == 24_000 // 16
     assert larger.lengths.burn_in_steps == 0

@@ -6,7 +6,8 @@ omega is that of the mean loss, too (:mod:`sundman.units`); all other settings a
 Without a sampler and settings of one the sampler is ``auto``, which tunes itself in a warm-up that
 comes on top of the epochs. With minibatches it is the burn-in, too. There are several chains, so
 that they can be compared; and a regression takes all rows at each step where that is cheap, because
-exact gradients allow steps many times as long.
+exact gradients allow steps many times as long. Its bias is asked to be smaller than usual: the
+energy error is an average over all directions, and the stiffest of a network have all of it.
 """
 
 from __future__ import annotations
@@ -31,8 +32,10 @@ _STEPS_OF_CLASSIFICATION, _STEPS_OF_REGRESSION = 20_000, 40_000  # by default
 _DRAWS = 200
 _FULL_BATCH_ROWS = 2_000  # a regression on as few rows takes them all at each step
 _AUTO_CHAINS, _AUTO_STEPS = 2, 10_000
-_AUTO_FULL_BATCH_ROWS, _AUTO_FULL_BATCH_WORK = 20_000, 2e8  # the latter in rows times steps
-_AUTO_FULL_BATCH_STEPS = (10_000, 40_000)
+_AUTO_FULL_BATCH_ROWS = 20_000
+_AUTO_FULL_BATCH_WORK, _AUTO_FULL_BATCH_STEPS = 1e11, (6_000, 40_000)  # rows x parameters x steps
+_AUTO_DEEP = 1e7  # rows times parameters up to which a regression has two hidden layers
+_AUTO_FULL_BATCH_BIAS = 0.004  # at 0.02 the few stiffest of thousands of directions run hot
 _AUTO_BATCHES = 16  # minibatches of a regression on more rows than that
 _POSITION_BYTES = 200e6  # that positions of a run may take
 _FEWEST_DRAWS = 50  # of a chain, to judge it by
@@ -151,13 +154,18 @@ def make_plan(request: Request) -> Plan:
     name = name or ("samadams" if classes is None else "sa-sgld")
     prior = prior or ("gaussian" if classes is None else "horseshoe")
     own = samplers.distribute([name], for_sampler, request.sampler_settings)[name]
+    tunes_itself = name == samplers.AUTO
+    width = asked.width or (400 if size > 20_000 else 50)
+    ends = data.train.x.shape[1], 1 if classes is None else classes
+    sizes = [ends[0], width, width, ends[1]]
+    deep = classes is not None or (tunes_itself and size * _parameters(sizes) <= _AUTO_DEEP)
+    depth = asked.depth or (2 if deep else 1)
+    sizes = [ends[0], *([width] * depth), ends[1]]
+    lengths = _lengths(asked, classes, size, _parameters(sizes) if tunes_itself else None)
+    if tunes_itself and lengths.batch >= size:
+        own = {"bias": _AUTO_FULL_BATCH_BIAS, **own}
     settings = _complete_settings(name, own, classes=classes, prior=prior, size=size)
     sampler = samplers.build(name, _with_learning_rate(name, settings), temperature)
-    width = asked.width or (400 if size > 20_000 else 50)
-    depth = asked.depth or (1 if classes is None and name != samplers.AUTO else 2)
-    sizes = [data.train.x.shape[1], *([width] * depth), 1 if classes is None else classes]
-    tunes_itself = name == samplers.AUTO
-    lengths = _lengths(asked, classes, size, _parameters(sizes) if tunes_itself else None)
     with as_user_error():
         posterior = sundman.Posterior(
             models.mlp_apply,
@@ -249,9 +257,10 @@ def _lengths(
         raise UserError(f"batch={batch} is more than the {size} training rows; use a smaller one")
     per_epoch = math.ceil(size / batch)
     steps = _STEPS_OF_REGRESSION if classes is None else _STEPS_OF_CLASSIFICATION
-    if tuned and batch == size:
+    if tuned_parameters is not None and batch == size:
         least, most = _AUTO_FULL_BATCH_STEPS
-        steps = min(max(int(_AUTO_FULL_BATCH_WORK) // size, least), most)
+        work = size * tuned_parameters
+        steps = min(max(int(_AUTO_FULL_BATCH_WORK) // work, least), most)
     elif tuned:
         steps = _AUTO_STEPS
     epochs = asked.epochs or math.ceil(steps / per_epoch)

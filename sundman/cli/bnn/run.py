@@ -47,6 +47,7 @@ _ROWS_AT_EVERY_DRAW = 100  # test rows whose predictive is kept at every draw, o
 _LEVELS = np.linspace(0.1, 0.9, 9)
 _FEWEST_FOR_TEMPERATURE = 20  # draws of a chain
 _ALL_ROWS, _ROWS_OF_GRADIENT = 20_000, 2_000  # of larger data some rows for each gradient
+_DRAWS_FOR_CURVATURE = 400
 _SHARP = 0.5  # an error with which a temperature says something
 
 
@@ -160,7 +161,9 @@ def temperature_of(plan: Plan, draws: sundman.Draws) -> Temperature | None:
     stiff = estimate.stiff_temperature(draws, posterior, directions=1, rows=rows)
     return Temperature(
         mean=estimate.configurational_temperature(draws),
-        last_layer=estimate.curvature_temperature(draws, posterior, part=last, rows=rows),
+        last_layer=estimate.curvature_temperature(
+            draws, posterior, part=last, most=_DRAWS_FOR_CURVATURE, rows=rows
+        ),
         stiffest=Estimate(float(stiff.value[0]), float(stiff.error[0])),
     )
 
