@@ -33,8 +33,9 @@ def test_it_is_the_default_of_networks(tmp_path, classes):
     assert plan.sampler.temperature == 1.0
     assert plan.lengths.chains > 1
     assert plan.keeps_positions
-    bias = 0.02 if classes else 0.004  # minibatches, or all rows
-    assert plan.settings.settings == {"auto": {"bias": bias, "dense_up_to": 64, "first_step": 1.0}}
+    usual = {"bias": 0.02, "dense_up_to": 64, "first_step": 1.0}
+    all_rows = {**usual, "bias": 0.004, "warm_up": 6000}
+    assert plan.settings.settings == {"auto": usual if classes else all_rows}
     assert plan.sizes[1:-1] == [50, 50]
     assert plan.lengths.steps // plan.lengths.thin <= 200
 

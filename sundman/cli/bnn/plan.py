@@ -6,8 +6,9 @@ omega is that of the mean loss, too (:mod:`sundman.units`); all other settings a
 Without a sampler and settings of one the sampler is ``auto``, which tunes itself in a warm-up that
 comes on top of the epochs. With minibatches it is the burn-in, too. There are several chains, so
 that they can be compared; and a regression takes all rows at each step where that is cheap, because
-exact gradients allow steps many times as long. Its bias is asked to be smaller than usual: the
-energy error is an average over all directions, and the stiffest of a network have all of it.
+exact gradients allow steps many times as long. Its bias is asked to be smaller than usual, since
+the energy error is an average over all directions and the stiffest of a network have all of it, and
+its warm-up to be longer.
 """
 
 from __future__ import annotations
@@ -35,7 +36,9 @@ _AUTO_CHAINS, _AUTO_STEPS = 2, 10_000
 _AUTO_FULL_BATCH_ROWS = 20_000
 _AUTO_FULL_BATCH_WORK, _AUTO_FULL_BATCH_STEPS = 1e11, (6_000, 40_000)  # rows x parameters x steps
 _AUTO_DEEP = 1e7  # rows times parameters up to which a regression has two hidden layers
-_AUTO_FULL_BATCH_BIAS = 0.004  # at 0.02 the few stiffest of thousands of directions run hot
+# At the usual 0.02 the few stiffest of thousands of directions run hot, and after the usual 2,000
+# steps a network has not learnt enough for its scale and step to be those of the run.
+_AUTO_FULL_BATCH_SETTINGS = {"bias": 0.004, "warm_up": 6_000}
 _AUTO_BATCHES = 16  # minibatches of a regression on more rows than that
 _POSITION_BYTES = 200e6  # that positions of a run may take
 _FEWEST_DRAWS = 50  # of a chain, to judge it by
@@ -163,7 +166,7 @@ def make_plan(request: Request) -> Plan:
     sizes = [ends[0], *([width] * depth), ends[1]]
     lengths = _lengths(asked, classes, size, _parameters(sizes) if tunes_itself else None)
     if tunes_itself and lengths.batch >= size:
-        own = {"bias": _AUTO_FULL_BATCH_BIAS, **own}
+        own = {**_AUTO_FULL_BATCH_SETTINGS, **own}
     settings = _complete_settings(name, own, classes=classes, prior=prior, size=size)
     sampler = samplers.build(name, _with_learning_rate(name, settings), temperature)
     with as_user_error():

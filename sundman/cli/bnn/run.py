@@ -35,6 +35,7 @@ from sundman.cli.output import (
 )
 from sundman.cli.samplers import sample_or_none
 from sundman.estimate import Estimate
+from sundman.estimate.temperature import recomputed_temperatures
 from sundman.report import Figure, Report, Section, Table, write
 
 if TYPE_CHECKING:
@@ -129,7 +130,7 @@ class Temperature(NamedTuple):
     Attributes:
       mean: over all directions.
       last_layer: of the last layer by gradients and curvature, mostly that of stiff directions.
-      stiffest: along the stiffest direction.
+      stiffest: along the stiffest direction, as :func:`sundman.estimate.stiff_temperature` has it.
     """
 
     mean: Estimate
@@ -158,13 +159,15 @@ def temperature_of(plan: Plan, draws: sundman.Draws) -> Temperature | None:
     if posterior.size > _ALL_ROWS:
         rows = _ROWS_OF_GRADIENT
     last = f"layer_{len(plan.sizes) - 2}"
-    stiff = estimate.stiff_temperature(draws, posterior, directions=1, rows=rows)
+    again = recomputed_temperatures(draws, posterior, directions=1, rows=rows)
+    recorded = estimate.configurational_temperature(draws)
     return Temperature(
-        mean=estimate.configurational_temperature(draws),
+        # one has gradients of minibatches, the other few draws and a centre that must be known
+        mean=min(recorded, again.mean, key=lambda each: each.error),
         last_layer=estimate.curvature_temperature(
             draws, posterior, part=last, most=_DRAWS_FOR_CURVATURE, rows=rows
         ),
-        stiffest=Estimate(float(stiff.value[0]), float(stiff.error[0])),
+        stiffest=Estimate(float(again.stiff.value[0]), float(again.stiff.error[0])),
     )
 
 
