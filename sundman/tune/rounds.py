@@ -197,7 +197,11 @@ def advance(problem: Problem, warm: WarmUp) -> WarmUp:
 
 
 def _begun_anew(problem: Problem, warm: WarmUp) -> WarmUp:
-    """With scale and step from where the chains are, which begin anew there."""
+    """With scale and step from where the chains are, which begin anew there.
+
+    They keep their momenta, whose law is the same in all coordinates: at rest they would cool down,
+    and lose what they have gained along the soft directions.
+    """
     probes, pairs = max(1, _PROBES // warm.chains), max(2, _PAIRS // warm.chains)
     here = dynamics(problem, warm)
     curvature = np.asarray(_curvature_by_array(here, warm.walk, number=probes), np.float64)
@@ -221,4 +225,8 @@ def _begun_anew(problem: Problem, warm: WarmUp) -> WarmUp:
     movers = _chains(problem, warm)
     step = jnp.full(warm.chains, warm.made, jnp.uint32)
     state = movers.state._replace(clock=movers.state.clock._replace(step=step))
+    if warm.movers is not None:
+        before = warm.movers.state.motion
+        motion = state.motion._replace(momentum=before.momentum, dt=before.dt)
+        state = state._replace(motion=motion)
     return dataclasses.replace(warm, movers=movers._replace(state=state))
