@@ -82,7 +82,9 @@ def make_reference(name: str) -> dict[str, Any]:
 
 def read_reference(name: str) -> Moments:
     """The moments that are kept."""
-    row = json.loads(REFERENCE.read_text())["posteriors"][name]
+    row = json.loads(REFERENCE.read_text())["posteriors"].get(name)
+    if row is None:
+        raise SystemExit(f"{name} has no reference yet: run with --reference --only {name}")
     return Moments(*(np.array(row[field]) for field in Moments._fields))
 
 
