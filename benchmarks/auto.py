@@ -1,4 +1,4 @@
-"""The self-tuned sampler beside BlackJAX's NUTS (diagonal and dense) and MCLMC on textbook posteriors.
+"""The self-tuned sampler beside BlackJAX's NUTS and MCLMC on textbook posteriors.
 
 Nobody is given a setting: the chains, their starts and about 20,000 gradients a chain after the
 warm-up are the same for all, in single precision. Moments are held to a long run of dense NUTS in
