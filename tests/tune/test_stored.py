@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import signal
 import subprocess
@@ -73,8 +74,16 @@ CASES = {
 }
 
 
-@pytest.mark.parametrize("case", CASES)
-@pytest.mark.parametrize("window", [1, 4])
+QUICK = {("exact", 4), ("noisy", 1), ("network", 4)}
+
+
+@pytest.mark.parametrize(
+    ("case", "window"),
+    [
+        pytest.param(*each, marks=[] if each in QUICK else [pytest.mark.slow])
+        for each in itertools.product(CASES, (1, 4))
+    ],
+)
 def test_a_warm_up_that_was_killed_goes_on(case, window, tmp_path, monkeypatch):
     make, arguments = CASES[case]
     call = {**SETTINGS, **arguments, "key": jax.random.key(7)}
