@@ -143,18 +143,20 @@ def _move(
     return movers, means[..., 0], means[..., 1]
 
 
-def _drifts(means: np.ndarray, spread: float) -> bool:
-    """Whether the two halves of ``means`` (chain, row) differ by more than chance.
+def _drifts(means: np.ndarray, before: float | None, trifle: float) -> bool:
+    """Whether the second half of ``means`` (chain, row) differs from what was, beyond chance.
 
     Args:
       means: of U, in the order of time.
-      spread: what does not matter.
+      before: the mean at the end of the round before, if there was one.
+      trifle: what does not matter.
     """
     mean = np.asarray(means, np.float64).mean(0)
     half = len(mean) // 2
     first, second = mean[:half], mean[-half:]
     error = np.sqrt((first.var() + second.var()) / half)
-    return bool(abs(first.mean() - second.mean()) > max(spread, 3.0 * error))
+    was = (first.mean(),) if before is None else (first.mean(), before)
+    return any(abs(each - second.mean()) > max(trifle, 3.0 * error) for each in was)
 
 
 def advance(problem: Problem, warm: WarmUp) -> WarmUp:
@@ -176,7 +178,14 @@ def advance(problem: Problem, warm: WarmUp) -> WarmUp:
             "sampler"
         )
     loudest = float(np.mean(np.asarray(movers.state.motion.variances)[:, -1]))
-    drifts = _drifts(U, matters(problem, warm)) or _drifts(loss, _LOSS_MATTERS * abs(loss.mean()))
+    level = tuple(float(means[:, _PARTS // 2 :].mean()) for means in (U, loss))
+    trifles = (matters(problem, warm), _LOSS_MATTERS * abs(level[1]))
+    drifts = any(
+        _drifts(means, before, trifle)
+        for means, before, trifle in zip(
+            (U, loss), warm.level or (None, None), trifles, strict=True
+        )
+    )
     made, left = warm.made + length, warm.left[1:]
     if not left and drifts and made < problem.most_burn_in:
         left = (max(_FIRST[0], made // 2 // _PARTS * _PARTS),)
@@ -190,6 +199,7 @@ def advance(problem: Problem, warm: WarmUp) -> WarmUp:
         movers=movers,
         left=left,
         made=made,
+        level=level,
         gradients=warm.gradients + length,
         records=(*warm.records, record),
         converged=not drifts,
@@ -208,14 +218,17 @@ def _begun_anew(problem: Problem, warm: WarmUp) -> WarmUp:
     sizes = [np.size(leaf) for leaf in jax.tree.leaves(problem.example)]
     known = np.isfinite(curvature) & (curvature > 0)
     usual = float(np.exp(np.mean(np.log(curvature[known])))) if known.any() else 1.0
+    rows = np.asarray(differences(here, warm.walk, number=pairs), np.float64)
+    rows = rows.reshape(-1, warm.coordinates)
+    was = scales.inward(warm.scale, rows)
     warm = rescaled(warm, np.repeat(1.0 / np.sqrt(np.where(known, curvature, usual)), sizes))
-    loudest = warm.records[-1].noise
-    longest = warm.longest
+    inside = scales.inward(warm.scale, rows)
     if warm.movers is None:
         longest = warm.h  # what the energy error allowed
-        rows = np.asarray(differences(here, warm.walk, number=pairs), np.float64)
-        inside = scales.inward(warm.scale, rows.reshape(-1, warm.coordinates))
         loudest = scales.widest(inside / np.sqrt(2.0))
+    else:  # as the sampler found it in the round before, in the new coordinates
+        longest = warm.longest
+        loudest = warm.records[-1].noise * float(np.mean(inside**2) / np.mean(was**2))
     warm = dataclasses.replace(
         warm,
         h=min(_step_for(loudest, problem.temperature), longest),

@@ -64,7 +64,7 @@ def unpack(content: bytes, problem: Problem, first: WarmUp) -> WarmUp:
         }
         return jax.tree.map(jnp.asarray, with_named_leaves(like, named))
 
-    numbers["left"] = tuple(numbers["left"])
+    numbers["left"], numbers["level"] = tuple(numbers["left"]), tuple(numbers["level"])
     numbers["records"] = tuple(WarmUpWindow(*record) for record in numbers["records"])
     warm = dataclasses.replace(
         first, **numbers, **{name: arrays[name] for name in _ARRAYS}, walk=tree("walk", first.walk)

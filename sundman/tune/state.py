@@ -98,6 +98,7 @@ class WarmUp:
       hessians: how many.
       movers: the chains, where there are rounds.
       made: steps of the rounds.
+      level: U and the likelihood's part of it at the end of the round before.
       converged: whether U has stopped falling.
     """
 
@@ -119,6 +120,7 @@ class WarmUp:
     hessians: int = 0
     movers: Movers | None = None
     made: int = 0
+    level: tuple[float, ...] = ()
     converged: bool = True
 
     @property
