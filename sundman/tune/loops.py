@@ -49,6 +49,7 @@ class Dynamics(Value):
       aim: the mean of dE^2 / (d T^2) that h is corrected for.
       gain: how strongly.
       longest: h is at most this.
+      pooled: 1 if all chains share h, 0 if each has its own, as in the descent.
       reference: the usual |L' G|^2, of the clock.
       bound: M of the clock; 1 is a constant step.
       memory, power: a and r of the clock.
@@ -63,6 +64,7 @@ class Dynamics(Value):
     aim: Number
     gain: Number
     longest: Number
+    pooled: Number
     reference: Number
     bound: Number
     memory: Number
@@ -197,7 +199,8 @@ def _step(dynamics: Dynamics, walk: Walk, h: Array) -> _Step:
 
 def _steps(dynamics: Dynamics, walk: Walk, h: Array) -> _Step:
     """One step of every chain."""
-    return jax.vmap(_step, in_axes=(None, 0, None))(dynamics, walk, h)
+    own = jnp.broadcast_to(h, walk.zeta.shape)
+    return jax.vmap(_step, in_axes=(None, 0, 0))(dynamics, walk, own)
 
 
 def _nothing(walk: Walk, *, matrix: bool) -> Sums:
@@ -235,7 +238,7 @@ def window(
     Args:
       dynamics: how the chains move.
       walk: where they are.
-      h: the step to begin with.
+      h: the step of every chain to begin with.
       number: of corrections, at most MOST.
       rows: how many positions and gradients are kept.
 
@@ -253,17 +256,18 @@ def window(
             walk, sums = carry[:2]
             out = _steps(dynamics, walk, h)
             sums = _added(sums, walk.position, walk.grads, out.grads, matrix=matrix)
-            told = jnp.stack([out.error.mean(), out.rejected.sum(), jnp.mean(out.value)])
+            told = jnp.stack([out.error, out.rejected.astype(out.error.dtype), out.value])
             return (out.walk, sums, out.grads - walk.grads), told
 
         start = (walk, sums, jnp.zeros_like(walk.grads))
         (walk, sums, change), told = lax.scan(one, start, None, length=SUB)
-        v = told[:, 0].mean()
+        errors = told[:, 0].mean(0)
+        v = jnp.where(dynamics.pooled > 0, errors.mean(), errors)
         factor = jnp.clip((dynamics.aim / (v + 1e-12)) ** (dynamics.gain / 6.0), 0.5, 2.0)
         row = jnp.where(number_of_rows > rows, i * rows // number_of_rows, i)
         traces = Traces(
-            traces.v.at[i].set(v),
-            traces.h.at[i].set(h),
+            traces.v.at[i].set(errors.mean()),
+            traces.h.at[i].set(jnp.exp(jnp.median(jnp.log(h)))),
             traces.U.at[i].set(told[:, 2].mean()),
             traces.x.at[row].set(walk.position),
             traces.g.at[row].set(walk.grads),

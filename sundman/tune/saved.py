@@ -18,7 +18,7 @@ from sundman.tune import rounds
 from sundman.tune.record import WarmUpWindow
 from sundman.tune.state import Movers, Problem, WarmUp
 
-_ARRAYS = ("scale", "noise", "hessian")
+_ARRAYS = ("scale", "steps", "noise", "hessian")
 _TREES = ("walk", "movers")
 
 

@@ -18,6 +18,7 @@ from sundman.tune.loops import Sums
 
 Floats = np.ndarray
 _RIDGE = 1e-4
+_ROUNDING = 1e-5  # of a position in single precision, with room for steps
 _WIDEST = 1e8  # L_i^2 over Var x_i: further than that nothing is known
 
 
@@ -67,7 +68,9 @@ def diagonal(sums: Sums, temperature: float) -> Floats:
     precision = of_x / temperature**2
     error = 2.0 * noise * precision / np.sqrt(float(sums.n) * len(sums.x))
     squares = of_x / temperature / np.sqrt(_shrunk(of_g * precision, error))
-    return np.sqrt(np.where(np.isfinite(squares) & (squares > 0), squares, 1.0))
+    size = np.median(np.abs(sums.origin), axis=0)  # steps below its rounding would freeze it
+    found = np.sqrt(np.where(np.isfinite(squares) & (squares > 0), squares, 1.0))
+    return np.maximum(found, _ROUNDING * size)
 
 
 def dense(sums: Sums, temperature: float) -> Floats:

@@ -84,6 +84,8 @@ class WarmUp:
       h: the step.
       gamma: the friction.
       scale: L.
+      steps: the step of every chain, where each has its own.
+      moved: chains that the descent left so far up that they were put where others are.
       reference: the usual |L' G|^2.
       bound: M of the clock; 1 while it is off.
       longest: h is at most this, because of the noise.
@@ -106,6 +108,8 @@ class WarmUp:
     h: float
     gamma: float
     scale: np.ndarray
+    steps: np.ndarray = field(default_factory=lambda: np.zeros(0))
+    moved: int = 0
     reference: float = 1.0
     bound: float = 1.0
     longest: float = math.inf
@@ -154,6 +158,7 @@ def dynamics(problem: Problem, warm: WarmUp, *, gain: float = 1.0) -> Dynamics:
         problem.auto.aim(warm.chains),
         gain,
         warm.longest,
+        0.0 if warm.descending else 1.0,
         warm.reference,
         warm.bound,
         CLOCK_A,
@@ -167,11 +172,13 @@ def rescaled(warm: WarmUp, scale: np.ndarray) -> WarmUp:
     if not np.isfinite(scale).all():
         return warm
     grads = np.asarray(warm.walk.grads, np.float64)
-    before = np.mean(scales.inward(warm.scale, grads) ** 2)
-    after = np.mean(scales.inward(scale, grads) ** 2)
-    ratio = before / after if after > 0 else 1.0
-    h = warm.h * math.sqrt(np.clip(ratio if np.isfinite(ratio) else 1.0, 1e-12, 1e12))
-    return dataclasses.replace(warm, scale=scale, h=h)
+    before = np.mean(scales.inward(warm.scale, grads) ** 2, axis=1)
+    after = np.mean(scales.inward(scale, grads) ** 2, axis=1)
+    with np.errstate(all="ignore"):
+        ratio = np.where(after > 0, before / after, 1.0)
+    factor = np.sqrt(np.clip(np.where(np.isfinite(ratio), ratio, 1.0), 1e-12, 1e12))
+    steps = warm.steps * factor if warm.steps.size else warm.steps
+    return dataclasses.replace(warm, scale=scale, h=warm.h * float(np.median(factor)), steps=steps)
 
 
 def matters(problem: Problem, warm: WarmUp) -> float:

@@ -54,7 +54,7 @@ def _start(
     def begin(position: PyTree, key: Array) -> tuple[Walk, Array]:
         memory = gradient.begin(position) if isinstance(gradient, RemembersGradients) else ()
         flat, _ = ravel_pytree(position)
-        dynamics = Dynamics(gradient, position, flat, *[1.0] * 9, exact=False)
+        dynamics = Dynamics(gradient, position, flat, *[1.0] * 10, exact=False)
         momentum = jnp.sqrt(temperature) * gaussian(
             substream(Stream(key, jnp.uint32(0)), Purpose.FRESH_MOMENTUM), flat
         )
@@ -241,6 +241,8 @@ def _in_words(problem: Problem, warm: WarmUp, limited: float) -> str:
             f"; the noise of the minibatches limits the step, {1 / limited:.1f} times longer "
             "without it: larger batches or a control variate would gain"
         )
+    if warm.moved:
+        text += f"; {warm.moved} of {warm.chains} chains began hopelessly far away and were moved"
     if not warm.converged:
         text += "; U was still falling when the warm-up ended: start nearer, or make it longer"
     return f"{text}."

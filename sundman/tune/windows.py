@@ -31,6 +31,7 @@ _DESCENT_STEPS, _MOST_DESCENTS = 60, 30
 _WINDOWS = (60, 60, 120, 240, 480, 1040)
 _WINDOWS_NOISY = (60, 60, 120, 160, 240, 520)  # of two gradients a step
 _REPEATS = 1
+_HOPELESS = 100.0  # in units of U's spread: so far above the others a chain has no weight
 _UNBOUNDED = 1e12  # in units of T: no law has a potential below minus this
 _FRICTION_SHARE = 0.5  # of the critical friction: means gain a factor of two, squares lose little
 _FRICTION = (0.05, 2.0)
@@ -56,14 +57,16 @@ def advance(problem: Problem, warm: WarmUp) -> WarmUp:
     walk, h, lost, sums, traces = window(
         dynamics(problem, warm, gain=0.5 if last else 1.0),
         warm.walk,
-        jnp.float32(warm.h),
+        jnp.asarray(_steps_of(warm), jnp.float32),
         jnp.int32(number),
         rows=rows,
     )
     seen = _Seen(scales.host(sums), traces, number, rows, int(lost))
     _check_bounded(problem, seen.line("U"), walk)
     cost = warm.gradients + problem.cost * steps
-    warm = dataclasses.replace(warm, walk=walk, h=float(h), gradients=cost)
+    own = np.asarray(h, np.float64)
+    middle = float(np.exp(np.median(np.log(np.maximum(own, 1e-300)))))
+    warm = dataclasses.replace(warm, walk=walk, h=middle, steps=own, gradients=cost)
     if warm.descending:
         return _after_descent(problem, warm, seen)
     return _after_last(problem, warm, seen) if last else _after_window(problem, warm, seen)
@@ -121,6 +124,7 @@ def _after_descent(problem: Problem, warm: WarmUp, seen: _Seen) -> WarmUp:
     warm = _record(warm, seen, "descent", 0.0, 0.0)
     falls = now < warm.lowest - 2.0 * math.sqrt(d / 2) * problem.temperature
     if not falls or len(warm.records) >= _MOST_DESCENTS:
+        warm = _without_stragglers(problem, warm)
         return dataclasses.replace(warm, descending=False, gamma=1.0)
     diagonal = scales.diagonal(seen.sums, problem.temperature)
     if np.isfinite(diagonal).all() and (diagonal > 0).all():
@@ -128,6 +132,31 @@ def _after_descent(problem: Problem, warm: WarmUp, seen: _Seen) -> WarmUp:
         walk = warm.walk._replace(momentum=jnp.zeros_like(warm.walk.momentum))
         warm = dataclasses.replace(warm, walk=walk)
     return dataclasses.replace(warm, lowest=now, gamma=1.0)
+
+
+def _without_stragglers(problem: Problem, warm: WarmUp) -> WarmUp:
+    """With chains that are hopelessly far up when the descent ends put where others are."""
+    U, T = np.asarray(warm.walk.value, np.float64), problem.temperature
+    spread = max(1.0, math.sqrt(warm.coordinates / 2)) * T
+    far = ~(np.median(U) + _HOPELESS * spread > U)
+    if not far.any() or far.all():
+        return warm
+    here = np.arange(warm.chains)
+    here[far] = np.resize(np.flatnonzero(~far), int(far.sum()))
+    walk = warm.walk._replace(
+        position=warm.walk.position[here],
+        momentum=jnp.zeros_like(warm.walk.momentum),
+        value=warm.walk.value[here],
+        grads=warm.walk.grads[here],
+        memory=jax.tree.map(lambda leaf: leaf[here], warm.walk.memory),
+    )
+    return dataclasses.replace(warm, walk=walk, moved=int(far.sum()))
+
+
+def _steps_of(warm: WarmUp) -> np.ndarray:
+    """h of every chain: its own in the descent, then one for all."""
+    own = warm.descending and warm.steps.size
+    return warm.steps if own else np.full(warm.chains, warm.h)
 
 
 def _after_window(problem: Problem, warm: WarmUp, seen: _Seen) -> WarmUp:

@@ -87,6 +87,36 @@ def test_a_far_start_comes_in():
     judged(targets.gaussian(20, 1e4), "r2", draws)
 
 
+def test_one_chain_far_away_does_not_stop_the_others():
+    def potential(x):
+        return 0.5 * jnp.sum(x**2) + jnp.sum(jnp.exp(x))
+
+    starts = np.zeros((8, 3), np.float32)
+    starts[0] = 25.0  # U = 2e11, and a step that suits it suits no other chain
+    draws = sundman.sample(
+        potential, init=starts, per_chain=True, key=jax.random.key(0), chains=8, steps=2000
+    )
+    assert draws.tuning.chosen.h > 0.1
+    assert draws.verdict.status != "bad"
+
+
+def test_a_coordinate_far_from_zero_is_not_frozen():
+    def potential(x):
+        return 200 * (1 + x[0] ** 2) * jnp.exp(-2 * x[1]) + 400 * x[1]
+
+    starts = np.stack([1e3 * np.linspace(0.5, 2, 8), np.linspace(-2, 2, 8)], 1)
+    draws = sundman.sample(
+        potential,
+        init=starts.astype(np.float32),
+        per_chain=True,
+        key=jax.random.key(0),
+        chains=8,
+        steps=500,
+    )
+    assert np.all(np.ptp(draws.values, axis=1) > 0)
+    assert draws.tuning.windows[-1].potential < 1e-4 * draws.tuning.windows[0].potential
+
+
 @pytest.mark.parametrize("chains", [1, 4])
 def test_few_chains(chains):
     draws = tuned(targets.star(), chains=chains, steps=STEPS * CHAINS // chains)
