@@ -7,7 +7,7 @@ from typing import Self
 from sundman import check
 from sundman.value import Number, Value, static
 
-METHODS = ("baoab",)
+METHODS = ("baoab", "low_rank_baoab")
 _AIM = 6e-4  # energy error of a step, dE^2 / (d T^2), at a bias of _BIAS
 _BIAS = 0.02
 _FEW_CHAINS = 16  # with fewer, tails are seen late: half the energy error
@@ -69,7 +69,8 @@ def auto(
     Args:
       bias: the relative bias of averages to aim at, about; the cost grows like its inverse cube
         root.
-      method: the scheme; None leaves the choice to the warm-up.
+      method: ``"baoab"``, or ``"low_rank_baoab"`` for noisy gradients; None takes the second one
+        where gradients are noisy and there are more than ``dense_up_to`` coordinates.
       temperature: T; None is that of the target, or 1.
       dense_up_to: up to so many coordinates L is a matrix, with more a number for each.
       warm_up: steps of the windows, 2,000 if not given; a descent comes before them.

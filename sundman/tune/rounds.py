@@ -69,16 +69,11 @@ def chosen(problem: Problem, warm: WarmUp) -> Chosen:
     )
 
 
-def _chains(problem: Problem, warm: WarmUp) -> Movers:
+def at_rest(problem: Problem, warm: WarmUp) -> Movers:
     """The chains where they are, at rest."""
     positions = jax.vmap(ravel_pytree(problem.example)[1])(warm.walk.position)
     init = cast(Callable[..., SamplerState], chosen(problem, warm).sampler().init)
     return Movers(positions, jax.vmap(init)(positions, warm.walk.key), warm.walk.memory)
-
-
-def movers_like(problem: Problem, warm: WarmUp) -> Movers:
-    """Chains of the right structure and shapes."""
-    return _chains(problem, warm)
 
 
 def _step_for(loudest: float, temperature: float) -> float:
@@ -235,7 +230,7 @@ def _begun_anew(problem: Problem, warm: WarmUp) -> WarmUp:
         longest=longest,
         gradients=warm.gradients + 2 * (probes + pairs),
     )
-    movers = _chains(problem, warm)
+    movers = at_rest(problem, warm)
     step = jnp.full(warm.chains, warm.made, jnp.uint32)
     state = movers.state._replace(clock=movers.state.clock._replace(step=step))
     if warm.movers is not None:

@@ -71,5 +71,5 @@ def unpack(content: bytes, problem: Problem, first: WarmUp) -> WarmUp:
     )
     if not any(name.startswith("movers/") for name in arrays):
         return warm
-    movers: Movers = tree("movers", rounds.movers_like(problem, warm))
+    movers: Movers = tree("movers", rounds.at_rest(problem, warm))
     return dataclasses.replace(warm, movers=movers)

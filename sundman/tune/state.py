@@ -54,7 +54,7 @@ class Problem(NamedTuple):
     @property
     def by_rounds(self) -> bool:
         """Whether there are rounds with the sampler itself in place of windows."""
-        return not self.exact and not self.matrix
+        return not self.exact and not self.matrix and self.auto.method != "baoab"
 
     @property
     def noise_taken_out(self) -> bool:

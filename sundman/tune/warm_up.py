@@ -40,6 +40,7 @@ from sundman.tune.state import (
 )
 
 _BIAS_SCALE = 0.35  # the bias of an average over its sd and sqrt(v): see docs/self-tuning.md
+_NOISE_VARIES = 0.05  # the covariance of the noise over the law, as a share of it
 
 
 @jax.jit
@@ -105,7 +106,7 @@ def begin(
             f"chain {bad[0]} U = {value[bad[0]]:.6g} and |grad U| = {norm:.6g}; give another init"
         )
     example = jax.tree.map(lambda leaf: leaf[0], positions)
-    matrix = d <= auto.dense_up_to
+    matrix = d <= auto.dense_up_to and (bool(same) or auto.method != "low_rank_baoab")
     problem = Problem(
         auto,
         gradient,
@@ -213,9 +214,22 @@ def _tuning(problem: Problem, warm: WarmUp, chosen: Chosen) -> Tuning:
         gradients=warm.gradients,
         converged=warm.converged,
         noise_limited=limited,
-        bias=_BIAS_SCALE * math.sqrt(v),
+        bias=_bias(problem, warm, v) if warm.records else 0.0,
         why=_in_words(problem, warm, limited) if warm.records else "",
     )
+
+
+def _bias(problem: Problem, warm: WarmUp, v: float) -> float:
+    """The scale of the bias in units of a standard deviation; 0 if it is not known.
+
+    From the energy error; with noise also from the heat that it brings, as far as that is not taken
+    out: the noise of a minibatch changes from place to place by some 5%.
+    """
+    if problem.by_rounds:
+        return 0.0
+    heat = warm.h * warm.records[-1].noise / (2.0 * warm.gamma * problem.temperature)
+    left = _NOISE_VARIES if problem.noise_taken_out else 1.0
+    return max(_BIAS_SCALE * math.sqrt(v), left * heat)
 
 
 def _in_words(problem: Problem, warm: WarmUp, limited: float) -> str:

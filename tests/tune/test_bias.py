@@ -57,3 +57,20 @@ def test_diagnose_says_it():
     draws = sundman.sample(targets.star(), key=jax.random.key(0), chains=4, steps=2000)
     row = sundman.diagnose(draws, show=False)["bias of the step / sd"]
     assert row.value == draws.tuning.bias
+
+
+def test_the_noise_of_minibatches_counts():
+    """The energy error alone would say a tenth of it."""
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(300, 3)).astype(np.float32)
+    posterior = sundman.Posterior(
+        lambda w, x: x @ w,
+        data=(x, (rng.random(300) < 0.5).astype(np.int32)),
+        likelihood=sundman.likelihoods.bernoulli(),
+        prior=sundman.priors.gaussian(1.0),
+    )
+    draws = sundman.sample(
+        posterior, init=jnp.zeros(3), key=jax.random.key(0), chains=4, steps=400, batch_size=30
+    )
+    assert 0.01 < draws.tuning.bias < 0.03
+    assert draws.tuning.bias > 3 * 0.35 * np.sqrt(draws.tuning.windows[-1].v)

@@ -5,9 +5,10 @@ from __future__ import annotations
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pytest
 
 import sundman
-from sundman import likelihoods, models, priors
+from sundman import gradients, likelihoods, models, priors
 
 
 def test_a_small_network_has_the_temperature_of_its_law():
@@ -70,3 +71,21 @@ def test_the_step_follows_the_noise_as_the_network_learns():
     assert len(rounds) >= 3
     last = rounds[-1]
     assert 0.03 < (last.h / 2) ** 2 * last.noise < 0.3
+
+
+@pytest.mark.parametrize("method", ["baoab", "low_rank_baoab"])
+def test_the_method_that_is_asked_for_is_taken(method):
+    noisy = gradients.noisy(lambda x: 0.5 * jnp.sum(x**2), 3.0)
+    draws = sundman.sample(
+        noisy,
+        sundman.auto(method=method, dense_up_to=0),
+        init=jnp.zeros(8),
+        key=jax.random.key(0),
+        chains=4,
+        steps=6000,
+        thin=5,
+    )
+    assert draws.tuning.chosen.method == method
+    found = draws.expectation(lambda x: jnp.mean(x**2))
+    allowed = {"baoab": draws.tuning.bias, "low_rank_baoab": 0.3}[method]
+    assert -0.05 - 3.5 * found.error < found.value - 1 < allowed + 0.05 + 3.5 * found.error
