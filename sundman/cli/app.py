@@ -87,7 +87,8 @@ def reproduce(
         str,
         typer.Argument(
             metavar="NAME",
-            help="fig-star, fig-muller-brown, table1, fig-logprob, fig-robustness, theory or all.",
+            help="fig-star, fig-muller-brown, table1, fig-logprob, fig-robustness, theory, "
+            "posterior-accuracy or all.",
             show_default=False,
         ),
     ],

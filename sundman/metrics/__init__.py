@@ -15,6 +15,7 @@ from sundman.metrics.classification import (
     mutual_information,
     nll,
     reliability,
+    total_variation,
 )
 from sundman.metrics.regression import (
     coverage,
@@ -38,4 +39,5 @@ __all__ = [
     "normal_mixture_quantile",
     "reliability",
     "rmse",
+    "total_variation",
 ]

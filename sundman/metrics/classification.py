@@ -54,6 +54,29 @@ def brier(probabilities: ArrayLike, labels: ArrayLike) -> float:
     return float(np.square(p - np.eye(p.shape[1])[y]).sum(axis=1).mean())
 
 
+def total_variation(probabilities: ArrayLike, reference: ArrayLike) -> float:
+    """Mean over points of the total variation, mean_i 1/2 sum_c |p[i, c] - q[i, c]|.
+
+    Between 0 and 1. Of a predictive and the true one it says how far a sampler is from the
+    posterior, which scores on labels do not: a wrong sampler may score better. For densities of
+    draws in the plane there is :func:`sundman.estimate.total_variation`.
+
+        >>> metrics.total_variation([[0.5, 0.5]], [[0.7, 0.3]])
+        0.2
+
+    Args:
+      probabilities: p, (point, class).
+      reference: q, of the same shape.
+
+    Returns:
+      The distance.
+    """
+    p = arguments.probabilities(probabilities)
+    q = arguments.probabilities(reference, "reference")
+    arguments.same_shape(probabilities=p, reference=q)
+    return float(0.5 * np.abs(p - q).sum(axis=1).mean())
+
+
 def entropy(probabilities: ArrayLike) -> Floats:
     """Predictive entropy of each point, -sum_c p[i, c] log p[i, c], in nats."""
     return scipy.special.entr(arguments.probabilities(probabilities)).sum(axis=1)

@@ -62,6 +62,28 @@ class ToyBudget:
 
 
 @dataclass(frozen=True)
+class AccuracyBudget:
+    """Chains whose predictive is compared with the true one.
+
+    Attributes:
+      budgets: (gradients, chains that share them), the last the longest.
+      chains: of each row.
+      thin: steps between draws, of a minibatch sampler.
+      seeds: repetitions of a row.
+    """
+
+    budgets: tuple[tuple[int, int], ...]
+    chains: int
+    thin: int
+    seeds: int
+
+    @property
+    def gradients_of_chain(self) -> int:
+        """How long a chain is."""
+        return max(gradients // chains for gradients, chains in self.budgets)
+
+
+@dataclass(frozen=True)
 class Scale:
     """The budget of every experiment.
 
@@ -71,6 +93,7 @@ class Scale:
       table: the rows of the table, and the curves made from them.
       robustness: the chains at each step of the robustness figure, and its steps h.
       path: steps of the one long path of the theory's convergence.
+      accuracy: the chains that are compared with the true posterior.
       ablation: whether the scales are frozen although SGLD survives with free ones.
     """
 
@@ -80,9 +103,11 @@ class Scale:
     robustness: NetworkBudget
     steps: tuple[float, ...]
     path: int
+    accuracy: AccuracyBudget
     ablation: bool = True
 
 
+_ACCURACY = AccuracyBudget(((5_000, 1), (20_000, 1), (100_000, 4)), chains=4, thin=20, seeds=3)
 _STEPS = (0.3, 0.4, 0.45, 0.5, 0.55)
 
 SCALES = {
@@ -93,6 +118,7 @@ SCALES = {
         robustness=NetworkBudget(width=8, epochs=2, burn_in=1, thin=5, seeds=1),
         steps=(0.2, 0.5),
         path=2_000,
+        accuracy=AccuracyBudget(((100, 1), (200, 1), (600, 2)), chains=2, thin=20, seeds=1),
     ),
     "quick": Scale(
         toy=ToyBudget(chains=64, steps=200_000, burn_in=10_000, thin=20),
@@ -101,6 +127,7 @@ SCALES = {
         robustness=NetworkBudget(width=50, epochs=4, burn_in=2, thin=50, seeds=1),
         steps=(0.1, 0.5, 0.8),
         path=500_000,
+        accuracy=AccuracyBudget(((2_000, 1), (5_000, 1), (20_000, 4)), chains=4, thin=20, seeds=1),
         ablation=False,
     ),
     "standard": Scale(
@@ -110,6 +137,7 @@ SCALES = {
         robustness=NetworkBudget(width=400, epochs=10, burn_in=5, thin=100, seeds=1),
         steps=(0.1, 0.2, 0.3, 0.45, 0.5, 0.55, 0.8),
         path=2_000_000,
+        accuracy=_ACCURACY,
     ),
     "paper": Scale(
         toy=ToyBudget(chains=64, steps=4_000_000, burn_in=10_000, thin=100),
@@ -118,6 +146,7 @@ SCALES = {
         robustness=NetworkBudget(width=1200, epochs=40, burn_in=20, thin=100, seeds=1),
         steps=_STEPS,
         path=20_000_000,
+        accuracy=_ACCURACY,
     ),
 }
 
@@ -272,7 +301,7 @@ class SampleOptions(TypedDict, total=False):
     init: PyTree
     per_chain: bool | None
     chains: int
-    batch_size: int
+    batch_size: int | None
     collect: Callable[[PyTree], PyTree]
     weighting: str
     stats: Sequence[str]
@@ -282,7 +311,7 @@ class SampleOptions(TypedDict, total=False):
 
 def sample(
     target: TargetLike,
-    sampler: sundman.Sampler,
+    sampler: sundman.Sampler | None,
     *,
     key: Array,
     steps: int,
@@ -299,7 +328,7 @@ def sample(
 
     Args:
       target: what to sample.
-      sampler: by which sampler.
+      sampler: by which sampler; None tunes itself.
       key: a JAX random key.
       steps: after the burn-in.
       burn_in: steps made first and not kept.

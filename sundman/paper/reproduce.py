@@ -34,6 +34,7 @@ _MODULES = {
     "fig-logprob": "logprob",
     "fig-robustness": "robustness",
     "theory": "theory",
+    "posterior-accuracy": "posterior_accuracy",
 }
 NAMES = tuple(_MODULES)
 PAPER = """@article{rajpal2025adaptive,
