@@ -1,4 +1,12 @@
-"""A multilayer perceptron and its initialisation, as in the paper's experiments."""
+"""A multilayer perceptron as in the paper's experiments, and networks in non-centred coordinates.
+
+A prior that samples the scale sigma of an array w holds both to each other: given w, sigma is known
+to one part in sqrt(2n), so that a sampler moves neither far. In non-centred coordinates
+
+    w = base e^v z,    z ~ N(0, 1),    sigma = base e^v
+
+z and v are independent under the prior, and what the data say of sigma is felt as a force on v.
+"""
 
 from __future__ import annotations
 
@@ -10,8 +18,9 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from sundman import check
+from sundman import check, priors
 from sundman._types import PyTree
+from sundman.value import Number, Value, static
 
 
 def mlp_init(key: Array, sizes: Sequence[int]) -> dict[str, dict[str, Array]]:
@@ -50,3 +59,72 @@ def mlp_apply(
     for layer in layers[:-1]:
         x = activation(x @ layer["kernel"] + layer["bias"])
     return jnp.asarray(x @ layers[-1]["kernel"] + layers[-1]["bias"])
+
+
+class NonCentred(Value):
+    """A model whose parameters are z and v, w = base e^v z, with the prior that belongs to it.
+
+    The horseshoe with one scale per array, as :func:`sundman.priors.horseshoe` has it in its forms
+    ``"relative"`` and ``"tensor"``, but in coordinates that a sampler can follow:
+
+        model = models.non_centred(models.mlp_apply)
+        posterior = sundman.Posterior(model, prior=model.prior(params), data=(x, y))
+        draws = sundman.sample(posterior, sampler, init=model.init(params), key=key, steps=10_000)
+
+    Args:
+      apply: the model, (weights, x) -> outputs.
+      kernel_scale: the base scale of arrays of two axes or more, divided by sqrt(fan_in), where
+        all axes but the last are inputs.
+      bias_scale: the base scale of vectors.
+    """
+
+    apply: Callable[[PyTree, PyTree], PyTree] = static()
+    kernel_scale: Number = 1.41
+    bias_scale: Number = 1.0
+
+    def __post_init__(self) -> None:
+        if not callable(self.apply):
+            raise TypeError(f"apply must be a function (params, x) -> outputs, got {self.apply!r}")
+        self._settle(kernel_scale=check.positive, bias_scale=check.positive)
+
+    def _base(self, shape: tuple[int, ...]) -> Number:
+        if len(shape) < 2:
+            return self.bias_scale
+        return self.kernel_scale / math.sqrt(max(1, math.prod(shape[:-1])))
+
+    def weights(self, params: PyTree) -> PyTree:
+        """The weights of the model, w = base e^v z, from ``{"z": ..., "log_scale": ...}``."""
+        return jax.tree.map(
+            lambda z, v: self._base(z.shape) * jnp.exp(v) * z, params["z"], params["log_scale"]
+        )
+
+    def __call__(self, params: PyTree, x: PyTree) -> PyTree:
+        """The outputs of the model."""
+        return self.apply(self.weights(params), x)
+
+    def init(self, weights: PyTree) -> dict[str, PyTree]:
+        """The parameters that have these weights, every scale at its base, v = 0."""
+        return {
+            "z": jax.tree.map(lambda w: w / self._base(w.shape), weights),
+            "log_scale": jax.tree.map(lambda w: jnp.zeros((), w.dtype), weights),
+        }
+
+    def prior(self, weights: PyTree, *, relative: bool = True) -> dict[str, priors.Prior]:
+        """The prior of z and v.
+
+        Args:
+          weights: like those of the model.
+          relative: half-Cauchy(1) on sigma / base, the relative form; else on sigma, the tensor
+            form, as published.
+
+        Returns:
+          Rules for :class:`sundman.Posterior`.
+        """
+        rules: dict[str, priors.Prior] = {"z": priors.gaussian(1.0)}
+        for path, leaf in priors.paths(weights):
+            unit = 1.0 if relative else 1.0 / self._base(leaf.shape)
+            rules[f"log_scale/{path}"] = priors.log_half_cauchy(unit)
+        return rules
+
+
+non_centred = NonCentred

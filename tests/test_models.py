@@ -10,7 +10,7 @@ from scipy import stats
 import sundman
 from sundman import Position, likelihoods, priors
 from sundman.data import HostBatches
-from sundman.models import mlp_apply, mlp_init
+from sundman.models import mlp_apply, mlp_init, non_centred
 
 RNG = np.random.default_rng(15)
 X = RNG.normal(size=(40, 3)).astype(np.float32)
@@ -134,3 +134,33 @@ def test_bad_arguments(network, key):
     host = linear_posterior(HostBatches([(X, X[:, 0])], size=40))
     with pytest.raises(ValueError, match="in-memory data"):
         sundman.map_estimate(host, jnp.zeros(3), key=key, steps=1)
+
+
+@pytest.mark.parametrize("relative", [False, True])
+def test_non_centred_is_the_horseshoe_in_other_coordinates(key, relative):
+    """U in (z, v) is U in (w, p) minus the log of the volume, up to a constant."""
+    weights = mlp_init(key, [3, 4, 2])
+    model = non_centred(mlp_apply, 1.2, 0.8)
+    ours = sundman.Posterior(model, prior=model.prior(weights, relative=relative), data=(X, Y))
+    form = "relative" if relative else "tensor"
+    rules = {
+        "kernel": priors.horseshoe(1.2, form=form, fan_in="leading"),
+        "bias": priors.horseshoe(0.8, form=form),
+    }
+    theirs = sundman.Posterior(mlp_apply, prior=rules, data=(X, Y))
+    differences = []
+    for seed in range(3):
+        position = model.init(mlp_init(jax.random.key(seed), [3, 4, 2]))
+        scales = position["log_scale"]
+        v = jax.random.normal(jax.random.key(seed), (len(jax.tree.leaves(scales)),))
+        position["log_scale"] = jax.tree.unflatten(jax.tree.structure(scales), list(v))
+        w = model.weights(position)
+        ratio = jnp.exp(v)
+        p = ratio + jnp.log(-jnp.expm1(-ratio))
+        names = theirs.position(w).hyper
+        centred = Position(w, {name: {"p": p[i]} for i, name in enumerate(names)})
+        sizes = jnp.array([leaf.size for leaf in jax.tree.leaves(w)])
+        volume = jnp.sum(sizes * v) + jnp.sum(v - jax.nn.log_sigmoid(p))  # of w and of p
+        differences.append(float(ours.potential(position) - theirs.potential(centred) + volume))
+        np.testing.assert_allclose(model(position, X), mlp_apply(w, X), rtol=1e-5)
+    np.testing.assert_allclose(differences, differences[0], atol=2e-3)

@@ -15,6 +15,7 @@ from sundman.integrators._riemannian import Sgrld as sgrld
 from sundman.integrators._sgnht import Sgnht as sgnht
 from sundman.integrators._staged import staged
 from sundman.integrators._whitened import whitened
+from sundman.integrators._wrapped import interleaved
 from sundman.integrators.base import Integrator
 
 __all__ = [
@@ -23,6 +24,7 @@ __all__ = [
     "baoab",
     "contour",
     "euler_maruyama",
+    "interleaved",
     "leimkuhler_matthews",
     "low_rank_baoab",
     "obabo",

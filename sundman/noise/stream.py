@@ -99,6 +99,7 @@ class Purpose(IntEnum):
     REPLICA = 7
     WARM_UP = 8
     FRESH_MOMENTUM = 9
+    SCALE_MOVES = 10
 
 
 class Stream(NamedTuple):

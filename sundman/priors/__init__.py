@@ -4,6 +4,7 @@ from functools import partial
 
 from sundman.priors.assign import PriorLike, Rules, as_rules, assign, is_bias, is_weight, paths
 from sundman.priors.base import Prior, named, names, register
+from sundman.priors.elementwise import LogHalfCauchy as log_half_cauchy
 from sundman.priors.elementwise import (
     cauchy_proxy,
     gaussian,
@@ -25,6 +26,7 @@ __all__ = [
     "is_bias",
     "is_weight",
     "laplace",
+    "log_half_cauchy",
     "named",
     "names",
     "paths",

@@ -19,6 +19,7 @@ from sundman.priors.base import (
     Prior,
     PyTree,
     checked_fan_in,
+    log_half_cauchy,
     log_normal_density,
     log_normal_of_squares,
     scale_for,
@@ -54,6 +55,15 @@ class _OfOneScale(_Elementwise):
 
     def _scale(self, shape: tuple[int, ...]) -> Number:
         return scale_for(shape, self.scale, self.fan_in)
+
+
+class LogHalfCauchy(_OfOneScale):
+    """The law of v = log(x) with x half-Cauchy(scale): for the log of a scale that is sampled."""
+
+    def log_density(self, w: Array, hyper: PyTree) -> Array:
+        """The sum of log C+(e^v / scale) + v - log(scale)."""
+        del hyper
+        return jnp.sum(log_half_cauchy(w - jnp.log(self._scale(w.shape))))
 
 
 class Gaussian(_OfOneScale):

@@ -1,7 +1,8 @@
-"""The horseshoe in four honest forms.
+"""The horseshoe in five honest forms.
 
     tensor:        w ~ N(0, sigma^2), sigma = softplus(p) s, half-Cauchy(1) density on sigma:
                    one scale per array, as behind the paper's table
+    relative:      the same with the half-Cauchy(1) density on sigma / s
     marginal:      w ~ N(0, lambda^2 s^2), lambda ~ C+(1) for each weight, integrated out
     hierarchical:  the same with the local scales sampled, and tau ~ C+(1) for the array:
                    w ~ N(0, (lambda tau s)^2)
@@ -32,6 +33,7 @@ from sundman import check
 from sundman.priors.base import (
     Prior,
     PyTree,
+    Rescaled,
     checked_fan_in,
     log_half_cauchy,
     log_normal_density,
@@ -40,7 +42,8 @@ from sundman.priors.base import (
 )
 from sundman.value import Number, static
 
-FORMS = ("tensor", "marginal", "hierarchical", "regularised")
+FORMS = ("tensor", "relative", "marginal", "hierarchical", "regularised")
+_ONE_SCALE = ("tensor", "relative")
 _SOFTPLUS_IS_ONE = math.log(math.expm1(1.0))
 _EXP1_SMALL = (-0.57721566, 0.99999193, -0.24991055, 0.05519968, -0.00976004, 0.00107857)
 _EXP1_LARGE_TOP = (0.2677737343, 8.6347608925, 18.0590169730, 8.5733287401, 1.0)
@@ -52,10 +55,12 @@ class Horseshoe(Prior):
 
     Args:
       scale: s; divided by sqrt(fan_in) as in :func:`gaussian`.
-      form: ``"tensor"``, ``"marginal"``, ``"hierarchical"`` or ``"regularised"``.
+      form: ``"tensor"``, ``"relative"``, ``"marginal"``, ``"hierarchical"`` or
+        ``"regularised"``. The tensor form does not know how wide a layer is: its scales are of
+        the order of 1 where s may be a twentieth of that. The relative form does.
       fan_in: ``"leading"``, ``"trailing"``, a number, or None.
-      jacobian: tensor form only: whether p's density has the factor d sigma / d p. The research
-        code has not; with thousands of weights under one scale it makes no difference.
+      jacobian: tensor and relative form: whether p's density has the factor d sigma / d p. The
+        research code has not; with thousands of weights under one scale it makes no difference.
       floor: marginal form only: the pole at 0 is cut at |w| about floor * s.
       slab, slab_df: regularised form only: c^2 ~ InvGamma(slab_df/2, slab_df slab^2/2).
     """
@@ -77,15 +82,15 @@ class Horseshoe(Prior):
 
     @property
     def sees_squares(self) -> bool:
-        """The tensor form is normal given its one scale."""
-        return self.form == "tensor"
+        """The tensor and the relative form are normal given their one scale."""
+        return self.form in _ONE_SCALE
 
     def _log_scale(self, shape: tuple[int, ...]) -> Array:
         return jnp.log(scale_for(shape, self.scale, self.fan_in))
 
     def hyper(self, shape: tuple[int, ...], dtype: DTypeLike) -> dict[str, Array] | None:
         """The scales at 1, and the slab at its width."""
-        if self.form == "tensor":
+        if self.form in _ONE_SCALE:
             return {"p": jnp.asarray(_SOFTPLUS_IS_ONE, dtype)}
         if self.form == "marginal":
             return None
@@ -96,18 +101,48 @@ class Horseshoe(Prior):
 
     def log_density(self, w: Array, hyper: PyTree) -> Array:
         """The sum of the log densities of the weights, and of the sampled scales."""
-        if self.form == "tensor":
+        if self.form in _ONE_SCALE:
             return self.of_squares(jnp.sum(jnp.square(w)), w.shape, hyper)
         return self._marginal(w) if self.form == "marginal" else self._local(w, hyper)
 
     def of_squares(self, squares: Array, shape: tuple[int, ...], hyper: PyTree) -> Array:
-        """The tensor form: log N(w; 0, sigma^2) + log C+(sigma), and log d sigma / d p."""
+        """One scale: log N(w; 0, sigma^2) + log C+(sigma), and log d sigma / d p.
+
+        In the relative form C+ is the density of sigma / s.
+        """
         p = hyper["p"]
-        log_sigma = jnp.log(jax.nn.softplus(p)) + self._log_scale(shape)
-        log_prior = math.log(2.0 / math.pi) - jnp.logaddexp(0.0, 2.0 * log_sigma)
+        log_ratio = jnp.log(jax.nn.softplus(p))
+        log_sigma = log_ratio + self._log_scale(shape)
+        log_prior = self._log_cauchy(log_ratio, shape)
         if self.jacobian:
-            log_prior += jax.nn.log_sigmoid(p) + self._log_scale(shape)
+            log_prior += jax.nn.log_sigmoid(p)
+            log_prior += 0.0 if self.form == "relative" else self._log_scale(shape)
         return log_normal_of_squares(squares, math.prod(shape), log_sigma) + log_prior
+
+    def _log_cauchy(self, log_ratio: Array, shape: tuple[int, ...]) -> Array:
+        """log C+ of the one scale, without a Jacobian; ``log_ratio`` is log(sigma / s)."""
+        log_x = log_ratio + (0.0 if self.form == "relative" else self._log_scale(shape))
+        return math.log(2.0 / math.pi) - jnp.logaddexp(0.0, 2.0 * log_x)
+
+    def rescale(self, w: Array, hyper: PyTree, factor: Array) -> Rescaled:
+        """The array's scale moves along; the slab and the scales of single weights do not."""
+        log_f = jnp.log(factor)
+        if self.form == "hierarchical":
+            before = hyper["log_global"]
+            change = log_half_cauchy(before + log_f) - log_half_cauchy(before)
+            moved = {**hyper, "log_global": before + log_f}
+            return Rescaled(moved, change, float(w.size), jnp.zeros_like(change))
+        if self.form not in _ONE_SCALE:
+            return super().rescale(w, hyper, factor)
+        p = hyper["p"]
+        log_ratio = jnp.log(jax.nn.softplus(p))
+        after = _inverse_softplus(log_ratio + log_f)
+        change = self._log_cauchy(log_ratio + log_f, w.shape)
+        change -= self._log_cauchy(log_ratio, w.shape)
+        slopes = jax.nn.log_sigmoid(after) - jax.nn.log_sigmoid(p)
+        if self.jacobian:
+            change += slopes
+        return Rescaled({"p": after}, change, float(w.size), log_f - slopes)
 
     def _marginal(self, w: Array) -> Array:
         """p(w) = e^u E1(u) / sqrt(2 pi^3) / s with u = (w/s)^2 / 2, cut at ``floor``."""
@@ -132,6 +167,12 @@ class Horseshoe(Prior):
 
 
 horseshoe = Horseshoe
+
+
+def _inverse_softplus(log_value: Array) -> Array:
+    """p with softplus(p) = exp(log_value): log(e^x - 1) = x + log(1 - e^-x), x = exp(log_value)."""
+    x = jnp.exp(log_value)
+    return x + jnp.log(-jnp.expm1(-x))
 
 
 def _polynomial(coefficients: tuple[float, ...], x: Array) -> Array:

@@ -181,6 +181,39 @@ def test_tensor_horseshoe_is_the_papers(shape, multiplier, jacobian):
     assert density(prior, w, {"p": jnp.asarray(p)}) == pytest.approx(wanted, rel=1e-12)
 
 
+@pytest.mark.parametrize("jacobian", [False, True])
+def test_relative_horseshoe_is_of_the_ratio_to_its_base(jacobian):
+    prior = priors.horseshoe(1.41, form="relative", fan_in="leading", jacobian=jacobian)
+    w, p = np.random.default_rng(2).normal(size=(4, 3)), -0.8
+    ratio = math.log1p(math.exp(p))
+    wanted = stats.norm.logpdf(w, scale=ratio * 1.41 / 2).sum() + stats.halfcauchy.logpdf(ratio)
+    wanted += math.log(special.expit(p)) if jacobian else 0.0
+    assert density(prior, w, {"p": jnp.asarray(p)}) == pytest.approx(wanted, rel=1e-12)
+
+
+@pytest.mark.parametrize("scale", [0.3, 1.0, 7.0])
+def test_log_half_cauchy_is_that_of_a_logarithm(scale):
+    v = np.array([-9.0, -0.4, 0.0, 1.7, 30.0])
+    wanted = stats.halfcauchy(scale=scale).logpdf(np.exp(v)) + v
+    assert density(priors.log_half_cauchy(scale), v) == pytest.approx(wanted.sum(), rel=1e-12)
+
+
+@pytest.mark.parametrize("form", ["tensor", "relative", "marginal", "hierarchical", "regularised"])
+@pytest.mark.parametrize("factor", [0.3, 2.5])
+def test_rescale_says_what_the_density_does(form, factor):
+    """change - powers log f is the difference of the densities, the Jacobian that of the scale."""
+    prior = priors.horseshoe(0.7, form=form, jacobian=form == "tensor")
+    w = jnp.asarray(np.random.default_rng(4).normal(size=(5, 2)))
+    hyper = prior.hyper(w.shape, w.dtype)
+    after = prior.rescale(w, hyper, jnp.asarray(factor))
+    difference = prior.log_density(factor * w, after.hyper) - prior.log_density(w, hyper)
+    said = after.change - after.powers * math.log(factor)
+    assert float(said) == pytest.approx(float(difference), rel=1e-9, abs=1e-9)
+    if form in ("tensor", "relative"):
+        slope = jax.grad(lambda p: prior.rescale(w, {"p": p}, jnp.asarray(factor)).hyper["p"])
+        assert float(after.log_jacobian) == pytest.approx(math.log(slope(hyper["p"])), rel=1e-9)
+
+
 @pytest.mark.parametrize("form", ["tensor", "hierarchical", "regularised"])
 def test_first_hyper_parameters(form):
     first = priors.horseshoe(form=form, slab=3.0).hyper((2, 3), jnp.float32)

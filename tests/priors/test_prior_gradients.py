@@ -15,6 +15,7 @@ PRIORS = {
     "cauchy_proxy": priors.cauchy_proxy(0.7),
     "scale_mixture": priors.scale_mixture(0.05, 0.7, fraction=0.3),
     "tensor": priors.horseshoe(0.7),
+    "relative": priors.horseshoe(0.7, form="relative"),
     "marginal": priors.horseshoe(0.7, form="marginal"),
     "hierarchical": priors.horseshoe(0.7, form="hierarchical"),
     "regularised": priors.horseshoe(0.7, form="regularised"),
