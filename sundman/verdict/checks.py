@@ -11,6 +11,7 @@ from collections.abc import Iterator
 import jax
 import numpy as np
 
+from sundman import likelihoods
 from sundman.draws import Draws
 from sundman.draws.divergence import FALLS
 from sundman.draws.trust import Reason
@@ -18,7 +19,7 @@ from sundman.estimate import Estimate
 from sundman.estimate.moments import moments
 from sundman.estimate.temperature import TargetLike, Temperatures, recomputed_temperatures
 from sundman.posterior import Posterior
-from sundman.verdict.seen import Seen
+from sundman.verdict.seen import Seen, losses_of_rows, split_rhat_of
 
 ERRORS = 4.0  # what lies within so many standard errors may be chance
 TEMPERATURE = 0.10  # the mean temperature may be off by this share of T,
@@ -36,6 +37,10 @@ _NUMBERS = 60_000  # steps that are looked at
 _NETWORK = 200  # parameters of a posterior from which its weights decide nothing
 _APART = 1.5  # R-hat of what goes somewhere; that of a straight line is 2.6
 _SEVERAL = 4  # chains that together show a direction
+_LOOKED_AT, _FEWEST_ROWS = 60, 100  # draws of a chain, and rows, where the loss is computed
+_FORWARD = 80  # of the affordable gradients: forward passes cost a third, and there are 240 of them
+_AT_CHANCE = 0.97  # of the loss of class frequencies
+_RHAT_OF_LOSS, _SHARE_APART = 1.3, 0.25  # few draws are looked at, which widens R-hat
 _PARTS = 8  # into which a run is cut to see where it goes
 
 
@@ -189,16 +194,25 @@ def _again(draws: Draws, target: TargetLike | None) -> Temperatures | None:
     steps, chains = draws.settings.get("steps", 0), draws.chains
     if target is None or not draws.has_position or steps * chains < _STEPS_FOR_GRADIENTS:
         return None
-    posterior, rows = _posterior(target), None
-    if posterior is not None:
-        if posterior.host is not None:
+    rows = None
+    if _posterior(target) is not None:
+        rows = _affordable_rows(draws, target, _GRADIENTS)
+        if rows is None:
             return None
-        batch = draws.settings.get("batch_size") or getattr(target, "batch_size", None)
-        budget = _SHARE_OF_ROWS * steps * chains * (batch or posterior.size)
-        rows = min(posterior.size, max(1, int(budget) // _GRADIENTS))
     return recomputed_temperatures(
         draws, target, directions=_DIRECTIONS, most=_GRADIENTS, rows=rows
     )
+
+
+def _affordable_rows(draws: Draws, target: TargetLike | None, evaluations: int) -> int | None:
+    """How many rows an evaluation may have, if all cost a fiftieth of the run; None: no data."""
+    posterior = _posterior(target)
+    if posterior is None or posterior.host is not None:
+        return None
+    batch = draws.settings.get("batch_size") or getattr(target, "batch_size", None)
+    steps = draws.settings.get("steps", 0)
+    budget = _SHARE_OF_ROWS * steps * draws.chains * (batch or posterior.size)
+    return min(posterior.size, max(1, int(budget) // evaluations))
 
 
 def mixing(seen: Seen) -> Iterator[Reason]:
@@ -222,6 +236,63 @@ def mixing(seen: Seen) -> Iterator[Reason]:
             f"{seen.labels[least]} has {size[least]:.3g} effective draws, fewer than {ESS:g}: run "
             f"{max(2.0, 2 * ESS / size[least]):.0f} times as long.",
         )
+
+
+def predictions(draws: Draws, target: TargetLike | None) -> Iterator[Reason]:
+    """Of a network: chains that have learnt nothing, and predictions that do not agree.
+
+    U of a network may move by thousands along directions that leave its outputs as they are, or
+    stand still where they do not: the loss on training rows says where the chain is.
+    """
+    rows = _affordable_rows(draws, target, _FORWARD)
+    posterior = _posterior(target)
+    if rows is None or posterior is None or not is_network(draws, target):
+        return
+    losses, weight = losses_of_rows(draws, posterior, max(rows, _FEWEST_ROWS), _LOOKED_AT)
+    if losses.shape[1] < FEWEST // 2:
+        return
+    loss = losses.mean(axis=2)
+    guessing = _loss_of_guessing(posterior)
+    at_chance = np.zeros(len(loss), bool)
+    if guessing is not None:
+        third = loss.shape[1] // 3
+        counted = weight[:, -third:] > 0
+        ends = np.where(counted, loss[:, -third:], 0.0).sum(axis=1) / np.maximum(counted.sum(1), 1)
+        at_chance = (ends > _AT_CHANCE * guessing) & counted.any(axis=1)
+    if at_chance.any():
+        of = "Its one chain" if draws.chains == 1 else f"{at_chance.sum()} of {draws.chains} chains"
+        verb = "predicts" if draws.chains == 1 or at_chance.sum() == 1 else "predict"
+        yield Reason(
+            "chance level",
+            f"{of} {verb} the training data no better than the frequencies of the classes do: a "
+            "network that gives the same outputs everywhere has no gradient that leads back; use a "
+            "smaller step or another start.",
+        )
+        return
+    ratio = float(split_rhat_of(loss[..., None], weight)[0])
+    if ratio > _RHAT_OF_LOSS:
+        yield Reason(
+            "R-hat of the loss",
+            f"The training loss has not settled: its split R-hat is {ratio:.3g}, above "
+            f"{_RHAT_OF_LOSS:g}: lengthen the burn-in, or run longer.",
+        )
+        return
+    apart = float(np.mean(split_rhat_of(losses, weight) > _RHAT_OF_LOSS))
+    if apart > _SHARE_APART:
+        yield Reason(
+            "R-hat of predictions",
+            f"The chains do not agree on {apart:.0%} of the training rows looked at: split R-hat "
+            f"of their log probability is above {_RHAT_OF_LOSS:g}: run longer.",
+        )
+
+
+def _loss_of_guessing(posterior: Posterior) -> float | None:
+    """The loss of class frequencies in place of a prediction, where there are classes."""
+    if not isinstance(posterior.likelihood, likelihoods.categorical):
+        return None
+    y = np.asarray(posterior.data.y)  # type: ignore[union-attr]  # in memory
+    shares = np.bincount(y.ravel().astype(int)) / y.size if y.ndim == 1 else y.mean(axis=0)
+    return float(-np.sum(shares[shares > 0] * np.log(shares[shares > 0])))
 
 
 def at_a_bound(draws: Draws) -> Iterator[Reason]:

@@ -30,6 +30,9 @@ def judge(draws: Draws, target: TargetLike | None = None) -> Verdict:
     - the mean temperature is off by 10%, or that of one of the stiffest directions by 30%;
     - split R-hat of U, or of a component of the kept values, is above 1.1;
     - fewer than 100 effective draws, of U or of such a component;
+    - of a classifier with 200 parameters or more, a chain that predicts the training data no better
+      than the frequencies of the classes; of any such network, a training loss whose split R-hat is
+      above 1.3, or chains that do not agree on a quarter of the training rows;
     - more than half of the draws are at a bound of the clock;
     - the step that was tuned is so short that U seems to jump.
 
@@ -68,6 +71,7 @@ def judge(draws: Draws, target: TargetLike | None = None) -> Verdict:
             *(runaway or checks.drift(seen)),
             *checks.temperature(draws, seen, target),
             *checks.mixing(seen),
+            *checks.predictions(draws, target),
             *checks.at_a_bound(draws),
             *checks.not_smooth(draws),
         )

@@ -12,11 +12,13 @@ from typing import NamedTuple
 
 import jax
 import numpy as np
+from jax import Array
 
 from sundman import estimate
 from sundman._trees import leaf_paths
-from sundman._types import DrawsArray
+from sundman._types import DrawsArray, PyTree
 from sundman.draws import Draws
+from sundman.posterior import Posterior
 
 _NUMBERS = 60_000  # looked at, of all that was kept
 _COMPONENTS = 20
@@ -66,7 +68,7 @@ def look(draws: Draws, *, components: bool) -> Seen:
         values=values,
         labels=["U", *(each.label for each in chosen)],
         weight=weight,
-        rhat=_split_rhat(values, weight),
+        rhat=split_rhat_of(values, weight),
         blocks={
             name: _sums(draws.stats[name], draws.weight, length) / np.where(share > 0, share, 1.0)
             for name in _AVERAGED
@@ -76,7 +78,39 @@ def look(draws: Draws, *, components: bool) -> Seen:
     )
 
 
-def _split_rhat(values: np.ndarray, weight: np.ndarray) -> np.ndarray:
+def losses_of_rows(
+    draws: Draws, posterior: Posterior, rows: int, most: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """-log p(y | x, position) of some training rows at some draws, evenly spaced.
+
+    Args:
+      draws: that kept their positions.
+      posterior: with its data in memory.
+      rows: how many.
+      most: draws of a chain.
+
+    Returns:
+      The losses, (chain, draw, row), and the weight of these draws.
+    """
+    x, y, _ = posterior.data  # type: ignore[misc]  # in memory
+    chosen = np.linspace(0, posterior.size - 1, min(rows, posterior.size)).astype(int)
+    x, y = jax.tree.map(lambda leaf: leaf[chosen], (x, y))
+    part = slice(None, None, max(1, len(draws) // most))
+    positions = jax.tree.map(lambda leaf: np.asarray(leaf[:, part]), draws.position)
+    chains, count = jax.tree.leaves(positions)[0].shape[:2]
+    flat = jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:]), positions)
+    losses = -np.asarray(_log_prob_of_rows(posterior.replace(data=(x, y)), flat), np.float64)
+    return losses.reshape(chains, count, -1), np.asarray(draws.weight[:, part], np.float64)
+
+
+@jax.jit
+def _log_prob_of_rows(posterior: Posterior, positions: PyTree) -> Array:
+    """log p(y | x, position) of every row at every position."""
+    x, y, _ = posterior.data  # type: ignore[misc]  # in memory
+    return jax.lax.map(lambda at: posterior.log_likelihood_of_rows(at, x, y), positions)
+
+
+def split_rhat_of(values: np.ndarray, weight: np.ndarray) -> np.ndarray:
     """Split R-hat of each component; 1 of one that is constant, or of too few draws."""
     if values.shape[1] < 4 or not (weight > 0).any():
         return np.ones(values.shape[2])

@@ -10,6 +10,7 @@ import pytest
 import sundman
 from sundman import targets
 from sundman.draws import Reason
+from sundman.verdict import checks
 from tests.verdict.runs import BAD, GAUSSIAN, GOOD, LOGISTIC
 
 pytestmark = pytest.mark.filterwarnings("error::sundman.TrustWarning")
@@ -152,8 +153,54 @@ def test_weights_of_a_network_do_not_decide(key):
         prior=sundman.priors.gaussian(1.0),
     )
     weights = np.zeros((1, 1000, 300), np.float32)
-    weights[:, 500:] = 1.0  # they would fail any test
+    weights[:, :, :4] = 1.0  # which predict
+    weights[:, 500:, 4:] = 1.0  # they would fail any test
     stats = {"potential": np.random.default_rng(0).normal(size=(1, 1000))}
     draws = sundman.Draws(weights, np.ones((1, 1000)), stats, np.array([-1]), weights[:, -1])
     assert sundman.judge(draws, wide).ok
     assert sundman.judge(draws).short == "bad: R-hat, effective draws"
+
+
+def _softmax_regression():
+    """240 weights, 12 classes, labels that can be learnt; and draws of its posterior by BAOAB."""
+    rng = np.random.default_rng(3)
+    x = rng.normal(size=(300, 20)).astype(np.float32)
+    y = (x @ rng.normal(size=(20, 12))).argmax(axis=1)
+    posterior = sundman.Posterior(
+        lambda w, x: x @ w, data=(x, y), prior=sundman.priors.gaussian(1.0)
+    )
+    draws = sundman.sample(
+        posterior, sundman.baoab(0.15, gamma=1.0), init=np.zeros((20, 12), np.float32),
+        key=jax.random.key(2), chains=4, burn_in=200, steps=2000, thin=10,
+    )  # fmt: skip
+    return posterior, draws
+
+
+def _with(draws, weights):
+    return sundman.Draws(
+        weights, draws.weight, draws.stats, np.full(4, -1), draws.last, draws.settings
+    )
+
+
+def test_what_a_network_predicts_is_looked_at():
+    posterior, draws = _softmax_regression()
+    weights = np.asarray(draws.position)
+    assert not list(checks.predictions(draws, posterior))
+
+    lost = weights.copy()
+    lost[1] *= 0.001  # the same outputs everywhere
+    (reason,) = checks.predictions(_with(draws, lost), posterior)
+    assert reason.check == "chance level"
+    assert "1 of 4 chains predicts the training data no better" in reason.text
+
+    # settles only at the end of the run, in all chains alike: function-space R-hat of chains
+    # against each other would not see it
+    drifting = weights * np.linspace(0.4, 1.0, weights.shape[1])[:, None, None]
+    (reason,) = checks.predictions(_with(draws, drifting.astype(np.float32)), posterior)
+    assert reason.check == "R-hat of the loss"
+
+    # every chain stays near where it began: each fits, and they differ in what they predict
+    apart = weights[:, :1] + 0.2 * (weights - weights[:, :1])
+    found = list(checks.predictions(_with(draws, apart), posterior))
+    assert found
+    assert found[0].check in ("R-hat of the loss", "R-hat of predictions")
