@@ -120,6 +120,38 @@ def against_step(
         return picture(canvas, title, alt, "Bars: two standard errors.")
 
 
+def against_gradients(
+    curves: Mapping[str, Points], floor: float, title: str, alt: str, *, ylabel: str
+) -> Figure:
+    """A distance against gradients on logarithmic axes, and the floor below which none is seen.
+
+    Args:
+      curves: (gradients, distance) of each sampler; any number of samplers.
+      floor: a horizontal line.
+      title: of the figure.
+      alt: its content in words.
+      ylabel: what the distance is.
+
+    Returns:
+      The figure; bars of two standard errors where these are known.
+    """
+    marks, styles = "osD^vPX*<>", ("-", "--", ":")
+    with drawing.style():
+        canvas, ax = plt.subplots(figsize=(8.2, 4.4))
+        for number, (name, points) in enumerate(curves.items()):
+            y = np.array([each.value for _, each in points])
+            errors = np.array([each.error for _, each in points])
+            bars = np.where(np.isfinite(errors), np.minimum(2 * errors, 0.95 * y), 0.0)
+            ax.errorbar(
+                np.array([x for x, _ in points]), y, bars, label=name, capsize=2, markersize=4,
+                marker=marks[number % len(marks)], linestyle=styles[number // len(marks)],
+            )  # fmt: skip
+        ax.axhline(floor, color="black", linewidth=0.8, label="floor of the reference")
+        ax.set(xscale="log", yscale="log", xlabel="gradients on 32 rows", ylabel=ylabel)
+        ax.legend(fontsize=7, loc="upper left", bbox_to_anchor=(1.01, 1.0))
+        return picture(canvas, title, alt, "Bars: two standard errors, where there are several.")
+
+
 def lines(
     curves: Mapping[str, tuple[ArrayLike, ArrayLike]],
     title: str,

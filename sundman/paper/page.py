@@ -22,6 +22,7 @@ TITLES = {
     "fig-logprob": "Log-probability of the ensemble",
     "fig-robustness": "Robustness to large steps",
     "theory": "Theory",
+    "posterior-accuracy": "Distance from the true posterior",
 }
 HEAD = """# Reproduction of the paper
 
