@@ -1,14 +1,19 @@
 """Chains side by side or one after the other.
 
 Many small chains are one vector: every step moves all of them. A few small chains are better run
-one after the other: XLA makes one kernel of the loop of a single chain, and several of the loop of
-four, which then takes five times as long a chain. Chains of a network share nothing, and together
-they leave the cache, so on a CPU each of them, too, runs through a whole block before the next.
+each by itself: XLA makes one kernel of the loop of a single chain, and several of the loop of four,
+which then takes five times as long a chain. They share the program of a single chain and the cores
+of the machine, a thread each. Chains of a network share nothing, and together they leave the cache,
+so on a CPU each of them, too, runs through a whole block before the next; its products of matrices
+have the cores.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import os
+from collections.abc import Callable, Generator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from functools import partial
 
 import jax
@@ -22,6 +27,12 @@ from sundman.samplers import Sampler
 
 _LARGE = 10_000  # elements of a position: a network
 _FEW = 31  # chains
+_SETTINGS: dict[str, Callable[..., AbstractContextManager[object]]] = {
+    "jax_enable_x64": jax.enable_x64,
+    "jax_debug_nans": jax.debug_nans,
+    "jax_default_matmul_precision": jax.default_matmul_precision,
+    "jax_default_device": jax.default_device,
+}
 
 
 def each_chain(run: Callable[..., PyTree], plan: Plan, *chains: PyTree) -> PyTree:
@@ -48,11 +59,71 @@ def _first(tree: PyTree) -> PyTree:
 
 
 def runs_sequentially(positions: PyTree) -> bool:
-    """Whether chains at these positions are better run one after the other."""
+    """Whether one program runs chains at these positions one after the other."""
     leaves = jax.tree.leaves(positions)
-    large = sum(leaf[0].size for leaf in leaves) >= _LARGE
     few = len(leaves[0]) <= _FEW
-    return len(leaves[0]) > 1 and (large or few) and jax.default_backend() == "cpu"
+    return len(leaves[0]) > 1 and (few or _is_large(leaves)) and jax.default_backend() == "cpu"
+
+
+def runs_in_threads(positions: PyTree) -> bool:
+    """Whether a few small chains are better run each by itself, on all cores."""
+    leaves = jax.tree.leaves(positions)
+    return runs_sequentially(positions) and not _is_large(leaves)
+
+
+def _is_large(leaves: Sequence[Array]) -> bool:
+    return sum(leaf[0].size for leaf in leaves) >= _LARGE
+
+
+def map_in_threads(
+    run: Callable[..., tuple[PyTree, ...]], plan: Plan, *chains: PyTree
+) -> list[tuple[PyTree, ...]]:
+    """``run(plan, *chain)`` for every chain, with an axis of one chain, on all cores.
+
+    Args:
+      run: dispatches a compiled program; several threads call it at once.
+      plan: the loop's plan.
+      *chains: with a leading axis of chains.
+
+    Returns:
+      What it gave, chain by chain, when all of it is there.
+    """
+    number = len(jax.tree.leaves(chains)[0])
+    samplers = split(plan.sampler, number) if plan.stacked else [plan.sampler] * number
+    settings = {name: getattr(jax.config, name) for name in _SETTINGS}
+
+    def one(sampler: Sampler, chain: tuple[PyTree, ...]) -> tuple[PyTree, ...]:
+        with _settings(settings):
+            return jax.block_until_ready(run(plan.replace(sampler=sampler), *chain))
+
+    with ThreadPoolExecutor(min(number, _cores())) as pool:
+        return list(pool.map(one, samplers, split(chains, number)))
+
+
+def _cores() -> int:
+    """The cores this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+@contextmanager
+def _settings(values: Mapping[str, object]) -> Generator[None]:
+    """What ``with jax.enable_x64():`` and its like have set, which a new thread does not see."""
+    with ExitStack() as stack:
+        for name, value in values.items():
+            stack.enter_context(_SETTINGS[name](value))
+        yield
+
+
+@partial(jax.jit, static_argnames=("number",))
+def split(tree: PyTree, number: int) -> list[PyTree]:
+    """The part of each of ``number`` chains, with an axis for it."""
+    return [jax.tree.map(lambda leaf, i=i: leaf[i : i + 1], tree) for i in range(number)]
+
+
+@jax.jit
+def join(parts: Sequence[PyTree]) -> PyTree:
+    """One tree of what :func:`split` took apart."""
+    return jax.tree.map(lambda *leaves: jnp.concatenate(leaves), *parts)
 
 
 def map_sequentially(run: Callable[..., PyTree], plan: Plan, *chains: PyTree) -> PyTree:
@@ -147,6 +218,16 @@ def draw_in_blocks(
 def _only(number: Array, tree: PyTree) -> PyTree:
     """The part of one chain, with an axis for it."""
     return jax.tree.map(lambda leaf: lax.dynamic_slice_in_dim(leaf, number, 1, 0), tree)
+
+
+def join_draws(records: Sequence[PyTree], draws: int) -> PyTree:
+    """The first ``draws`` of the records of single chains on the host, with axes (draw, chain)."""
+
+    def side_by_side(*leaves: Array) -> np.ndarray:
+        chain_first = np.stack([np.asarray(leaf)[:draws, 0] for leaf in leaves])
+        return np.swapaxes(chain_first, 0, 1)
+
+    return jax.tree.map(side_by_side, *records)
 
 
 def draws_first(records: PyTree, positions: PyTree) -> PyTree:

@@ -3,17 +3,26 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple, Protocol
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.typing import ArrayLike
 
+from sundman._types import PyTree
 from sundman.data.batches import HostBatches, stacked
+from sundman.draws.online import Average
 from sundman.gradients import Streamed
 from sundman.run import scan
-from sundman.run.chain_mapping import draws_first
+from sundman.run.chain_mapping import (
+    draws_first,
+    join,
+    join_draws,
+    map_in_threads,
+    runs_in_threads,
+)
 from sundman.run.guard import RUNAWAY, Advanced, Health
 from sundman.run.schedule import Piece
 from sundman.run.state import Chain, RunState, Timed
@@ -47,22 +56,25 @@ class InMemory(NamedTuple):
 
     def burn(self, state: RunState, piece: Piece) -> tuple[Advanced, Health]:
         """Steps without draws."""
-        low = state.divergences.low
-        chains, health = scan.advance(self.plan, state.now, low, jnp.uint32(piece.steps))
+        steps, low = jnp.uint32(piece.steps), state.divergences.low
+
+        def run(plan: Plan, chains: Chain, low: ArrayLike) -> tuple[Chain, Health]:
+            return scan.advance(plan, chains, low, steps)
+
+        if runs_in_threads(state.now.position):
+            chains, health = join(map_in_threads(run, self.plan, state.now, low))
+        else:
+            chains, health = run(self.plan, state.now, low)
         return (chains, state.averages), health
 
     def draw(self, state: RunState, piece: Piece) -> tuple[Advanced, Record, Health]:
         """A block of draws."""
-        chains, averages, record, health = scan.block(
-            self.plan,
-            state.now,
-            state.averages,
-            state.divergences.low,
-            jnp.uint32(piece.draws),
-            capacity=self.capacity,
-            thin=self.thin,
-        )
-        return (chains, averages), draws_first(record, chains.position), health
+        count = jnp.uint32(piece.draws)
+
+        def run(plan: Plan, *chains: PyTree) -> tuple[Chain, Average | None, Record, Health]:
+            return scan.block(plan, *chains, count, capacity=self.capacity, thin=self.thin)
+
+        return _drawn(run, self.plan, piece.draws, state.now, state)
 
     def close(self) -> None:
         """Nothing to give back."""
@@ -85,19 +97,33 @@ class ByTime(NamedTuple):
     def draw(self, state: RunState, piece: Piece) -> tuple[Advanced, Record, Health]:
         """A block of draws."""
         assert isinstance(state.chains, Timed)
-        timed, averages, record, health = scan.timed_block(
-            self.plan,
-            state.chains,
-            state.averages,
-            state.divergences.low,
-            jnp.uint32(piece.draws),
-            jnp.float32(self.interval),
-            capacity=self.capacity,
-        )
-        return (timed, averages), draws_first(record, timed.chain.position), health
+        count, interval = jnp.uint32(piece.draws), jnp.float32(self.interval)
+
+        def run(plan: Plan, *chains: PyTree) -> tuple[Timed, Average | None, Record, Health]:
+            return scan.timed_block(plan, *chains, count, interval, capacity=self.capacity)
+
+        return _drawn(run, self.plan, piece.draws, state.chains, state)
 
     def close(self) -> None:
         """Nothing to give back."""
+
+
+def _drawn(
+    run: Callable[..., tuple[Chain | Timed, Average | None, Record, Health]],
+    plan: Plan,
+    draws: int,
+    chains: Chain | Timed,
+    state: RunState,
+) -> tuple[Advanced, Record, Health]:
+    """A block of draws as ``run`` computes it: of all chains in one call, or in threads."""
+    carried = (chains, state.averages, state.divergences.low)
+    positions = state.now.position
+    if not runs_in_threads(positions):
+        chains, averages, record, health = run(plan, *carried)
+        return (chains, averages), draws_first(record, positions), health
+    alone = map_in_threads(run, plan, *carried)
+    chains, averages, health = join([(one[0], one[1], one[3]) for one in alone])
+    return (chains, averages), join_draws([one[2] for one in alone], draws), health
 
 
 def most_batches(host: HostBatches, memory: int) -> int:

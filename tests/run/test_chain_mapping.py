@@ -8,7 +8,7 @@ import pytest
 import sundman
 from sundman import models, native, priors
 from sundman.gradients import minibatch
-from sundman.run import chain_mapping, scan, setup
+from sundman.run import chain_mapping, engines, scan, setup
 from sundman.run.step import Plan
 
 ROWS, KEY = 200, jax.random.key(3)
@@ -93,3 +93,38 @@ def test_peak_memory_of_a_block(horseshoe, kernels, most):
         - found.alias_size_in_bytes
     )
     assert peak <= most * parameters + batch
+
+
+def _bowl(x):
+    return 0.5 * jnp.sum(x**2)
+
+
+@pytest.mark.parametrize("more", [{"steps": 50, "burn_in": 7}, {"draws": 5, "thin_time": 0.5}])
+def test_a_few_small_chains_run_each_as_one_alone(more, monkeypatch):
+    """In threads of their own: bit for bit the run of one chain, and of one program for all."""
+    samplers = jax.vmap(sundman.sgld)(jnp.array([0.1, 0.2, 0.3]))
+    init = jnp.arange(6.0).reshape(3, 2)
+
+    def run(samplers, init):
+        return sundman.sample(
+            _bowl, samplers, init=init, key=KEY, chains=len(init), online=lambda x: x, **more
+        )
+
+    threads = run(samplers, init)
+    alone = run(jax.tree.map(lambda leaf: leaf[:1], samplers), init[:1])
+    np.testing.assert_array_equal(threads.values[:1], alone.values)
+    monkeypatch.setattr(engines, "runs_in_threads", lambda positions: False)
+    in_turn = run(samplers, init)
+    for name in ("values", "weight", "online"):
+        for one, other in zip(
+            *(jax.tree.leaves(getattr(d, name)) for d in (threads, in_turn)), strict=False
+        ):
+            np.testing.assert_array_equal(one, other, name)
+
+
+def test_threads_have_the_precision_that_was_asked_for_here():
+    with jax.enable_x64(True):
+        draws = sundman.sample(
+            _bowl, sundman.sgld(0.1), init=jnp.zeros(2), key=KEY, chains=2, steps=5
+        )
+    assert draws.values.dtype == np.float64
