@@ -39,6 +39,7 @@ def test_exact_diagonal_of_more_coordinates_than_are_done_at_once():
     np.testing.assert_allclose(diagonal, 12 * x**2 + 2, rtol=1e-4)
 
 
+@pytest.mark.slow
 def test_probed_diagonal_is_unbiased():
     """The mean over 4000 steps within 5 standard errors; many probes have less spread."""
     streams = jax.vmap(lambda step: Stream(STREAM.key, step))(jnp.arange(4000, dtype=jnp.uint32))

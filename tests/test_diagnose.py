@@ -225,6 +225,7 @@ def test_a_posterior_one_draw_at_a_time(key):
         quiet(draws, 3)
 
 
+@pytest.mark.slow
 def test_a_real_run_is_judged_by_its_bias(key):
     """SGLD on N(0, 1) at step h has the temperature 1 / (1 - h/2)."""
     for h, verdict in ((0.01, "good"), (0.5, "bad")):

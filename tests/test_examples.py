@@ -70,6 +70,7 @@ def test_network_examples_run(name):
     assert accuracy > 0.95
 
 
+@pytest.mark.slow
 def test_the_verdict_sees_the_one_hot_direction():
     too_large, small = load("verdict").main().values()
     assert [reason.check for reason in too_large.reasons] == ["stiff temperature"]

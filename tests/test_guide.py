@@ -48,6 +48,7 @@ def command(*arguments: str) -> int:
     return run(arguments)
 
 
+@pytest.mark.slow
 def test_the_new_sampler_has_the_right_law() -> None:
     from family import biases
 

@@ -8,7 +8,13 @@ from jax.flatten_util import ravel_pytree
 from benchmarks import auto_page, posteriors, scores
 
 
-@pytest.mark.parametrize("name", posteriors.PROBLEMS)
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=[pytest.mark.slow] if name == "stochastic_volatility" else [])
+        for name in posteriors.PROBLEMS
+    ],
+)
 def test_potential_is_finite_and_has_its_gradient_at_the_start(name):
     problem = posteriors.PROBLEMS[name]()
     first = posteriors.first_positions(problem, jax.random.key(0), 4)

@@ -103,6 +103,7 @@ def test_bad_settings(here, tmp_path):
         assert part in err
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("blank_figures")
 def test_toys_are_tuned_and_compared(succeeds, tmp_path):
     plan = toy_plan(Request(in_options={"target": "star", "compare": "auto,sgld"}))
@@ -120,7 +121,7 @@ def test_toys_are_tuned_and_compared(succeeds, tmp_path):
 
 
 @pytest.mark.usefixtures("blank_figures")
-@pytest.mark.parametrize("classes", [False, True])
+@pytest.mark.parametrize("classes", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_a_network_without_settings(succeeds, tmp_path, classes):
     own_data(tmp_path, classes=classes)
     small = ["--width", "4", "--depth", "1", "--epochs", "400", "--thin", "4", "--batch", "16"]
@@ -143,6 +144,7 @@ def test_a_network_without_settings(succeeds, tmp_path, classes):
     assert again.splitlines()[-1] == out.splitlines()[-1]
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("blank_figures")
 def test_a_run_cut_short_says_so(succeeds, tmp_path):
     own_data(tmp_path)

@@ -87,6 +87,7 @@ def test_coverage_of_200_chains(key):
     np.testing.assert_allclose(share, 0.95, atol=4 * np.sqrt(0.95 * 0.05 / 200))
 
 
+@pytest.mark.slow
 def test_weighted_coverage_of_200_chains(key):
     share, size = on_star(200, 20_000, key)
     assert (size > 250).all()

@@ -54,6 +54,7 @@ def network():
     )
 
 
+@pytest.mark.slow
 def test_the_last_layer_of_a_network_on_all_rows_and_on_some():
     posterior = network()
     draws = sundman.sample(

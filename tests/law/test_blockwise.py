@@ -61,6 +61,7 @@ def test_truth_by_quadrature() -> None:
     assert ((x**2 + y**2) * density).sum() / density.sum() == pytest.approx(TRUTH, abs=1e-7)
 
 
+@pytest.mark.slow
 def test_blockwise_clock_is_biased_and_the_scalar_clock_is_not() -> None:
     """Without memory the bias of either clock hardly changes below this dtau."""
     memoryless = {"alpha": 1e4, "omega": 1e-4, "r": 0.5}

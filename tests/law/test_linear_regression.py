@@ -204,6 +204,7 @@ def test_shuffled_minibatches(name: str, T: float) -> None:
     check(draws, z, root, law)
 
 
+@pytest.mark.slow
 @at_temperatures(QUICK[1:])
 def test_bias_with_replacement_is_known_and_halves(name: str, T: float) -> None:
     biases = []

@@ -60,6 +60,7 @@ def test_without_noise_it_has_the_law_of_baoab(T):
     assert np.all(np.abs(value - 1) < 4 * error)  # BAOAB is exact for Gaussians
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("T", [1.0, pytest.param(4.0, marks=pytest.mark.slow)])
 def test_loud_directions_are_heated_by_the_share_and_the_kick(T):
     h, sigma = 0.01, LOUD * np.sqrt(T)

@@ -41,7 +41,7 @@ def sampler(monitor, omega: float, dtau: float, **changes) -> sundman.Sampler:
 @pytest.mark.parametrize(
     "name",
     [
-        pytest.param(name, marks=[] if name in ("norm", "noise_estimated") else [pytest.mark.slow])
+        pytest.param(name, marks=[] if name == "noise_estimated" else [pytest.mark.slow])
         for name in MONITORS
     ],
 )

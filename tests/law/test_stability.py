@@ -53,6 +53,7 @@ def test_adaptive_sgld_loses_none_at_ten_times_that_step(steps: int) -> None:
     assert mean_step(draws) == pytest.approx(7.8e-3, rel=0.05)
 
 
+@pytest.mark.slow
 @either_length
 def test_guarded_lag_survives_where_plain_lag_does_not(steps: int) -> None:
     def sampler(lag: str) -> sundman.Sampler:

@@ -116,7 +116,10 @@ def check_sampler(lag: str, sigma: float, weighting: str, expected: float, mean_
     assert mean_step(draws) == pytest.approx(mean_dt, rel=0.01)
 
 
-@pytest.mark.parametrize("weighting", ["leaving", "arriving", "equal"])
+@pytest.mark.parametrize(
+    "weighting",
+    ["leaving", *(pytest.param(w, marks=pytest.mark.slow) for w in ("arriving", "equal"))],
+)
 @pytest.mark.parametrize("sigma", [pytest.param(0.0, marks=pytest.mark.slow), SIGMA])
 def test_sampler_has_the_law_of_the_operator(sigma: float, weighting: str) -> None:
     law = same_step_law(sigma)

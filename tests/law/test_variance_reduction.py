@@ -99,6 +99,7 @@ def excess(name: str) -> tuple[float, float]:
     return float(groups.mean() - 1), float(groups.std(ddof=1) / np.sqrt(GROUPS))
 
 
+@pytest.mark.slow
 def test_control_variates_cut_the_variance_near_the_mode() -> None:
     """31 times at a quarter of a posterior deviation from the mode, 9 at a half, 3 at one."""
     plain, reduced = (total_variance(name, 0.25) for name in ("minibatch", "control_variate"))

@@ -76,6 +76,7 @@ def test_parts_make_the_gradient_its_norm_and_its_product(name):
     np.testing.assert_allclose(virial, place @ flat, rtol=1e-3)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "name, sampler",
     [

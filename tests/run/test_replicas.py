@@ -51,6 +51,7 @@ def test_resumed_as_in_memory(tmp_path, variant):
     assert_same(sundman.resume(tmp_path / "run"), run(**arguments))
 
 
+@pytest.mark.slow
 def test_each_copy_has_noise_and_rows_of_its_own():
     rng = np.random.default_rng(0)
     x = rng.normal(size=(50, 2)).astype(np.float32)

@@ -44,7 +44,7 @@ def tuned(target: sundman.targets.Target, **arguments: object) -> sundman.Draws:
             id="muller-brown",
             marks=pytest.mark.slow,
         ),
-        pytest.param(targets.quartic(), ("x2", "x4"), id="quartic"),
+        pytest.param(targets.quartic(), ("x2", "x4"), id="quartic", marks=pytest.mark.slow),
         pytest.param(
             targets.gaussian(100, 1e4), ("softest", "stiffest"), id="wide", marks=pytest.mark.slow
         ),

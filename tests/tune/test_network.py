@@ -11,6 +11,7 @@ import sundman
 from sundman import gradients, likelihoods, models, priors
 
 
+@pytest.mark.slow
 def test_a_small_network_has_the_temperature_of_its_law():
     """A regression network whose prior rules: E[z^2] of every weight is 1 where data say nothing.
 
@@ -43,6 +44,7 @@ def test_a_small_network_has_the_temperature_of_its_law():
     assert found.error < 0.1
 
 
+@pytest.mark.slow
 def test_the_step_follows_the_noise_as_the_network_learns():
     """A regression whose level of noise is learned: the gradient noise at the end is not the first.
 
@@ -73,7 +75,9 @@ def test_the_step_follows_the_noise_as_the_network_learns():
     assert 0.03 < (last.h / 2) ** 2 * last.noise < 0.3
 
 
-@pytest.mark.parametrize("method", ["baoab", "low_rank_baoab"])
+@pytest.mark.parametrize(
+    "method", [pytest.param("baoab", marks=pytest.mark.slow), "low_rank_baoab"]
+)
 def test_the_method_that_is_asked_for_is_taken(method):
     noisy = gradients.noisy(lambda x: 0.5 * jnp.sum(x**2), 3.0)
     draws = sundman.sample(

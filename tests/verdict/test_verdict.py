@@ -24,7 +24,12 @@ def told(run, key):
     return draws, [each for each in caught if each.category is sundman.TrustWarning]
 
 
-@pytest.mark.parametrize("name", GOOD)
+LONG = {"a network", "predictions of a network"}
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(n, marks=[pytest.mark.slow] if n in LONG else []) for n in GOOD]
+)
 def test_silent_on_good_runs(name, key):
     draws = GOOD[name](key)
     assert draws.verdict.ok, draws.verdict
