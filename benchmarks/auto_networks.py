@@ -1,6 +1,6 @@
 """Networks without settings, against the true posterior predictive and twelve steps of SGLD.
 
-    python benchmarks/auto_networks.py --reference reference_digits.npz
+    python benchmarks/auto_networks.py --reference reference_digits.npz [--batches]
 
 The network of ``sundman bnn digits``, 64-50-50-10, with the Gaussian prior and the horseshoe, batch
 32. The reference is the predictive by full-batch HMC with a Metropolis test (arrays
@@ -8,7 +8,8 @@ The network of ``sundman bnn digits``, 64-50-50-10, with the Gaussian prior and 
 all, the warm-up of the self-tuned run included; SGLD keeps its second half. TV is the mean over
 test rows of half the L1 distance of class probabilities; stiff T is E|grad U|^2 / E[Laplacian U]
 over the last layer (Gaussian prior), T for the exact law. Written to
-``benchmarks/results/auto-networks.json``.
+``benchmarks/results/auto-networks.json``; with ``--batches`` self-tuned runs of 10,000 steps at 4
+sizes of the minibatch under the Gaussian prior, two seeds each, to ``auto-batches.json`` there.
 """
 
 from __future__ import annotations
@@ -28,8 +29,9 @@ from report import settings
 import sundman
 from sundman import likelihoods, models, priors
 
-RESULT = Path(__file__).parent / "results" / "auto-networks.json"
+RESULTS = Path(__file__).parent / "results"
 SIZES, CHAINS, BATCH, GRADIENTS, THIN = (64, 50, 50, 10), 4, 32, 24_000, 100
+BATCHES, BATCH_STEPS = (32, 128, 360, None), 10_000
 GRID = (0.002, 0.004, 0.008, 0.0125, 0.018, 0.025, 0.036, 0.05, 0.07, 0.1, 0.14, 0.2)
 
 
@@ -62,8 +64,15 @@ def last_layer(posterior: sundman.Posterior, params: Any, position: Any) -> jax.
     return jnp.stack([squares, of_data + 500 * 50 / 1.41**2 + 10])
 
 
-def run(name: str, step: float | None, reference: np.ndarray) -> dict[str, Any]:
-    """One run: the self-tuned one, or SGLD at a learning rate."""
+def run(
+    name: str,
+    step: float | None,
+    reference: np.ndarray,
+    batch: int | None = BATCH,
+    steps: int = 18_000,
+    seed: int = 1,
+) -> dict[str, Any]:
+    """One run: a self-tuned one of so many steps, or SGLD at a learning rate."""
     target = posterior(name)
     test = sundman.data.digits().test
     x, y = jnp.asarray(test.x), np.asarray(test.y)
@@ -75,7 +84,7 @@ def run(name: str, step: float | None, reference: np.ndarray) -> dict[str, Any]:
             kept["stiff"] = last_layer(target, params, position)
         return kept
 
-    keys = jax.random.split(jax.random.key(5), CHAINS)
+    keys = jax.random.split(jax.random.key(4 + seed), CHAINS)
     sampler = None if step is None else sundman.sgld(sundman.LearningRate(step))
     began = time.perf_counter()
     draws = sundman.sample(
@@ -84,11 +93,11 @@ def run(name: str, step: float | None, reference: np.ndarray) -> dict[str, Any]:
         init=jax.vmap(lambda key: models.mlp_init(key, SIZES))(keys),
         per_chain=True,
         chains=CHAINS,
-        key=jax.random.key(1),
+        key=jax.random.key(seed),
         burn_in=0 if step is None else GRADIENTS // 2,
-        steps=18_000 if step is None else GRADIENTS // 2,
+        steps=steps if step is None else GRADIENTS // 2,
         thin=THIN,
-        batch_size=BATCH,
+        batch_size=batch,
         collect=keep,
         progress=False,
     )
@@ -105,7 +114,9 @@ def run(name: str, step: float | None, reference: np.ndarray) -> dict[str, Any]:
     row = {
         "prior": name,
         "sampler": "auto" if step is None else f"sgld {step:g}",
-        "gradients": GRADIENTS if draws.tuning is None else 18_000 + draws.tuning.gradients,
+        "batch": batch,
+        "seed": seed,
+        "gradients": GRADIENTS if draws.tuning is None else steps + draws.tuning.gradients,
         "tv": distance(mean),
         "tv_one_chain": float(np.mean([distance(chain) for chain in by_chain])),
         "nll": float(-np.log(mean[np.arange(len(y)), y]).mean()),
@@ -128,22 +139,30 @@ def run(name: str, step: float | None, reference: np.ndarray) -> dict[str, Any]:
 
 
 def main() -> None:
-    """Both priors."""
+    """Both priors, or several sizes of the minibatch."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--reference", type=Path, required=True)
-    reference = np.load(parser.parse_args().reference)
+    parser.add_argument("--batches", action="store_true")
+    asked = parser.parse_args()
+    reference = np.load(asked.reference)
     warnings.simplefilter("ignore")
-    rows = [
-        run(name, step, reference[f"{name}_mean"])
-        for name in ("gaussian", "horseshoe")
-        for step in (None, *GRID)
-    ]
-    result = {
-        "command": "python benchmarks/auto_networks.py --reference reference_digits.npz",
-        "settings": settings(),
-        "rows": rows,
-    }
-    RESULT.write_text(json.dumps(result, indent=1) + "\n")
+    command = "python benchmarks/auto_networks.py --reference reference_digits.npz"
+    if asked.batches:
+        command, name = f"{command} --batches", "auto-batches.json"
+        rows = [
+            run("gaussian", None, reference["gaussian_mean"], batch, BATCH_STEPS, seed)
+            for seed in (1, 2)
+            for batch in BATCHES
+        ]
+    else:
+        name = "auto-networks.json"
+        rows = [
+            run(prior, step, reference[f"{prior}_mean"])
+            for prior in ("gaussian", "horseshoe")
+            for step in (None, *GRID)
+        ]
+    result = {"command": command, "settings": settings(), "rows": rows}
+    (RESULTS / name).write_text(json.dumps(result, indent=1) + "\n")
 
 
 if __name__ == "__main__":

@@ -78,9 +78,9 @@ def test_all_rows_of_a_table_up_to_some_size(tmp_path):
 
 def test_positions_take_bounded_memory(tmp_path):
     files = own_data(tmp_path, classes=True)
-    wide = bnn_plan(Request(in_options={**files, "width": 500}))
+    wide = bnn_plan(Request(in_options={**files, "width": 400}))
     draws = wide.lengths.steps // wide.lengths.thin
-    size = 4 * 500 + 501 * 500 + 501 * 2
+    size = 4 * 400 + 401 * 400 + 401 * 2
     assert wide.keeps_positions
     assert 50 <= draws < 200
     assert 4 * wide.lengths.chains * draws * size <= 200e6

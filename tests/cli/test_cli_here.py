@@ -99,7 +99,7 @@ def test_own_names_are_classes(tmp_path):
     assert plan.data.train.x.std(axis=0) == pytest.approx(1.0, abs=1e-5)
     assert plan.sizes == [3, 50, 50, 2]
     in_time = plan.sampler.in_time(plan.posterior.size)
-    assert in_time.settings["dtau"] == pytest.approx(0.1 / 48)
+    assert in_time.settings["dtau"] == pytest.approx(0.025 / 48)
     assert in_time.settings["omega"] == pytest.approx(48.0**2)
 
 

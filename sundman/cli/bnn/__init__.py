@@ -68,8 +68,7 @@ def bnn(
         options.Text,
         options.run(
             "--prior",
-            text="One of {priors}; horseshoe alone has one scale per tensor. [default: horseshoe; "
-            "regression: gaussian]",
+            text="One of {priors}; horseshoe alone has one scale per tensor. [default: gaussian]",
         ),
     ] = None,
     width: Annotated[
@@ -94,13 +93,18 @@ def bnn(
     batch: Annotated[
         options.Count,
         options.run(
-            "--batch", text="Rows per step. [default: 32; MNIST: 100; regressions: up to 20,000]"
+            "--batch",
+            text="Rows per step. [default: 32; MNIST: 100; auto: a quarter of them up to 500, "
+            "regressions up to 20,000]",
         ),
     ] = None,
     thin: options.Thin = None,
     chains: Annotated[
         options.Count,
-        options.run("--chains", text="Chains of each seed. [default: 1; auto: 2]"),
+        options.run(
+            "--chains",
+            text="Chains of each seed. [default: 1; auto: 4, of large networks and regressions 2]",
+        ),
     ] = None,
     seeds: Annotated[
         options.Count,

@@ -117,7 +117,8 @@ class Network:
 
 def compare_networks(steps: int, seed: int) -> Network:
     """The network by maximum a posteriori and by SA-SGLD, from the same start."""
-    plan = make_plan(Request(in_options={"name": "digits", "sampler": "sa-sgld", "batch": _BATCH}))
+    asked = {"name": "digits", "sampler": "sa-sgld", "prior": "horseshoe", "batch": _BATCH}
+    plan = make_plan(Request(in_options=asked))
     first, fit, noise = jax.random.split(jax.random.key(seed), 3)
     init = models.mlp_init(first, plan.sizes)
     fit_steps = min(_FIT_STEPS, steps)
