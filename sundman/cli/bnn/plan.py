@@ -41,8 +41,8 @@ _AUTO_DEEP = 1e7  # rows times parameters up to which a regression has two hidde
 # steps a network has not learnt enough for its scale and step to be those of the run.
 _AUTO_FULL_BATCH_SETTINGS = {"bias": 0.004, "warm_up": 6_000}
 _AUTO_BATCHES = 16  # minibatches of a regression on more rows than that
-# The noise rules the step of a classifier, and a step on few rows costs hardly less: a quarter of the
-# digits comes nearer to the true predictive than 32 rows do in the same time, and less hot.
+# The noise rules the step of a classifier, and a step on few rows costs hardly less: a quarter of
+# the digits comes nearer to the true predictive than 32 rows do in the same time, and less hot.
 _AUTO_BATCHES_OF_CLASSES, _AUTO_BATCH_OF_CLASSES = 4, 500
 _POSITION_BYTES = 200e6  # that positions of a run may take
 _FEWEST_DRAWS = 50  # of a chain, to judge it by
