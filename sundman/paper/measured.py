@@ -1,7 +1,9 @@
 """Numbers with their errors, and the rules by which they decide a claim.
 
-Two rules. With a 95% interval of half-width e around a measured difference d:
+Three rules. With a 95% interval of half-width e around a measured difference d:
 
+    equivalent  |d| + e <= margin reproduces: the whole interval is within what counts as none;
+            |d| - e > margin does not; between the two the run was too short to tell, not tested
     equal   |d| <= e reproduces; |d| <= e + margin partly; else it does not; not tested if e is
             too large to say anything
     less    d < -e reproduces; d > e does not; between the two it does not reproduce if the
@@ -86,6 +88,14 @@ def equal(difference: Measured, margin: float = 0.0, *, resolution: float = math
     if abs(difference.value) <= difference.half:
         return "reproduces"
     return "partly" if abs(difference.value) <= difference.half + margin else "does not reproduce"
+
+
+def equivalent(difference: Measured, margin: float) -> Outcome:
+    """Is the difference none for all purposes? A longer run makes this easier, not harder."""
+    if abs(difference.value) + difference.half <= margin:
+        return "reproduces"
+    beyond = abs(difference.value) - difference.half > margin
+    return "does not reproduce" if beyond else "not tested"
 
 
 def less(difference: Measured, claimed: float) -> Outcome:

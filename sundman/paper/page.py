@@ -24,12 +24,44 @@ TITLES = {
     "theory": "Theory",
     "posterior-accuracy": "Distance from the true posterior",
 }
+# The claims that a reader comes for, as questions: the first screen of the page.
+HEADLINES = {
+    "Does the method keep the target?": (
+        "Star: the weighted averages tend to the truth as the step goes to 0",
+        "Star: without the weights the averages stay biased as the step goes to 0",
+        "The correlation of step and gradient noise leaves no bias as h -> 0 (memoryless clock)",
+        "One zeta per tensor, as in the research code for networks, keeps the target",
+    ),
+    "Is it more accurate at the same mean step?": (
+        "Star: SA-SGLD is more accurate than SGLD at the same mean step",
+        "Adaptive steps sample the posterior more accurately (gaussian prior)",
+        "Adaptive steps sample the posterior more accurately (horseshoe prior)",
+    ),
+    "Does it make better predictions?": (
+        "Under the gaussian prior SA-SGLD is equal to SGLD at the same mean step",
+        "Under the horseshoe prior SA-SGLD is better than SGLD at the same mean step",
+    ),
+    "Does it stand larger steps, and what does it cost?": (
+        "Robustness: SGLD diverges for h in [.45, .55]",
+        "Robustness: SA-SGLD at a mean step of about .5 does not diverge",
+        "The extra cost of adaptive steps is negligible",
+    ),
+}
+SHOULD_HAVE_SAID = """What the paper should have said: the time weights keep the target as the step
+goes to 0, if the average of the squared gradient has a memory of its own; without one, minibatch
+noise leaves a bias that no step removes. Where the stiffness varies along the path, as on the star,
+adaptive steps are more accurate at the same mean step, and biased at the published one. In a
+network that has settled the step hardly varies, so it samples as SGLD does at that step, and the
+table's gain under the horseshoe is not seen. The clock stands larger steps, and costs next to
+nothing; it moves the step at which chains are lost, and does not remove it.
+[The errata](errata.md) have the details.
+"""
 HEAD = """# Reproduction of the paper
-
-Generated from `results/*.json` by `python -m sundman.paper.page`; do not edit. Each claim of
-the paper (arXiv:2511.11666) is examined by an experiment that anyone can run again, and its
-outcome is decided by the numbers, by the rule stated under the table. Errors are standard errors.
-The scale says how large the run was: `paper` is the published setting, `standard` and `quick` are
+"""
+MADE = """Generated from `results/*.json` by `python -m sundman.paper.page`; do not edit. Each
+claim of the paper (arXiv:2511.11666) is examined by an experiment that anyone can run again, and
+its outcome is decided by the numbers, by the rule stated under the table. Errors are standard
+errors. The scale says how large the run was: `paper` is the published setting, `standard` and `quick` are
 smaller, so their numbers are not those of the paper's table.
 
     python -m sundman.paper all --scale quick      # minutes
@@ -77,11 +109,18 @@ def markdown_table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> lis
 
 
 def overview(results: Mapping[str, Mapping[str, Result]]) -> list[str]:
-    """How many claims came out how."""
+    """The first screen: how many claims came out how, the main ones, and what follows."""
     outcomes = [verdict.outcome for each in results.values() for _, verdict in best(each)]
     kinds = ("reproduces", "partly", "does not reproduce", "not tested")
     counts = ", ".join(f"{outcomes.count(kind)} {kind}" for kind in kinds)
-    return [f"{len(outcomes)} claims: {counts}.", ""]
+    verdicts = {v.claim: (scale, v) for each in results.values() for scale, v in best(each)}
+    lines = [f"{len(outcomes)} claims: {counts}. The main ones:", ""]
+    for question, claims in HEADLINES.items():
+        found = [(*verdicts[claim], claim) for claim in claims if claim in verdicts]
+        rows = [[claim, v.ours, f"**{v.outcome}**", scale] for scale, v, claim in found]
+        if rows:
+            lines += [f"**{question}**", "", *markdown_table(["claim", "ours", "", "scale"], rows)]
+    return [*lines, SHOULD_HAVE_SAID, MADE]
 
 
 def section(name: str, results: Mapping[str, Result]) -> list[str]:

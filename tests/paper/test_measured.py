@@ -9,6 +9,7 @@ from sundman.paper.measured import (
     Measured,
     all_of,
     equal,
+    equivalent,
     less,
     limit,
     log_slope,
@@ -28,6 +29,19 @@ from sundman.paper.measured import (
 )
 def test_equal(difference, outcome):
     assert equal(difference, margin=0.02, resolution=0.1) == outcome
+
+
+@pytest.mark.parametrize(
+    ("difference", "outcome"),
+    [
+        (Measured(0.01, 0.004), "reproduces"),  # not 0, and of no use
+        (Measured(0.05, 0.01), "does not reproduce"),
+        (Measured(0.01, 0.01), "not tested"),
+        (Measured(0.0, math.inf), "not tested"),
+    ],
+)
+def test_equivalent(difference, outcome):
+    assert equivalent(difference, margin=0.02) == outcome
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,11 @@ from sundman.posterior.evaluation import Position, model_params
 
 @pytest.mark.parametrize("prior", PRIORS)
 def test_the_reference_is_a_predictive_known_to_its_floor(prior):
+    try:
+        posterior_accuracy.reference(prior)
+    except FileNotFoundError as error:
+        assert prior == "horseshoe"
+        pytest.skip(str(error))
     truth = posterior_accuracy.reference(prior)
     labels = posterior_accuracy.data().test.y
     assert truth.mean.shape == (len(labels), 10)
