@@ -61,8 +61,8 @@ HEAD = """# Reproduction of the paper
 MADE = """Generated from `results/*.json` by `python -m sundman.paper.page`; do not edit. Each
 claim of the paper (arXiv:2511.11666) is examined by an experiment that anyone can run again, and
 its outcome is decided by the numbers, by the rule stated under the table. Errors are standard
-errors. The scale says how large the run was: `paper` is the published setting, `standard` and `quick` are
-smaller, so their numbers are not those of the paper's table.
+errors. The scale says how large the run was: `paper` is the published setting, `standard` and
+`quick` are smaller, so their numbers are not those of the paper's table.
 
     python -m sundman.paper all --scale quick      # minutes
     python -m sundman.paper all --scale standard   # an hour
