@@ -10,8 +10,8 @@ ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 
 
-def examples():
-    return re.findall(r"^```python\n(.*?)^```$", README, flags=re.DOTALL | re.MULTILINE)
+def examples(text=README):
+    return re.findall(r"^```python\n(.*?)^```$", text, flags=re.DOTALL | re.MULTILINE)
 
 
 def test_the_examples_run_and_sample_the_posterior(capsys):
@@ -38,3 +38,14 @@ def test_the_examples_run_and_sample_the_posterior(capsys):
 @pytest.mark.parametrize("path", re.findall(r"\]\(([^)#:]+)\)", README))
 def test_links_lead_to_files(path):
     assert (ROOT / path).is_file()
+
+
+def test_the_first_page_runs_as_printed(capsys):
+    names = {}
+    for block in examples((ROOT / "docs/start.md").read_text(encoding="utf-8")):
+        exec(compile(block, "start.md", "exec"), names)
+    assert "No reason was found to distrust this run." in capsys.readouterr().out
+    mean, predicted = names["mean"], names["predicted"]
+    # least squares of these rows; the prior is too wide to matter
+    assert abs(mean.value["slope"] - 2506.4) < 5 * mean.error["slope"] + 1.0
+    assert predicted.sd == pytest.approx(20_000.0, rel=0.01)
