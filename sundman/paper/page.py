@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from sundman.paper.reproduce import NAMES, Result
-from sundman.report.model import Table, Verdict
+from sundman.report.model import Outcome, Table, Verdict
 
 ORDER = ("paper", "standard", "quick")
 TITLES = {
@@ -111,16 +111,25 @@ def markdown_table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> lis
 def overview(results: Mapping[str, Mapping[str, Result]]) -> list[str]:
     """The first screen: how many claims came out how, the main ones, and what follows."""
     outcomes = [verdict.outcome for each in results.values() for _, verdict in best(each)]
-    kinds = ("reproduces", "partly", "does not reproduce", "not tested")
-    counts = ", ".join(f"{outcomes.count(kind)} {kind}" for kind in kinds)
+    kinds: dict[Outcome, str] = {
+        "reproduces": "reproduce",
+        "partly": "do in part",
+        "does not reproduce": "do not",
+        "not tested": "could not be told",
+    }
+    counts = ", ".join(f"{outcomes.count(kind)} {text}" for kind, text in kinds.items())
     verdicts = {v.claim: (scale, v) for each in results.values() for scale, v in best(each)}
-    lines = [f"{len(outcomes)} claims: {counts}. The main ones:", ""]
+    lines = [f"Of {len(outcomes)} claims {counts}.", "", SHOULD_HAVE_SAID]
     for question, claims in HEADLINES.items():
         found = [(*verdicts[claim], claim) for claim in claims if claim in verdicts]
-        rows = [[claim, v.ours, f"**{v.outcome}**", scale] for scale, v, claim in found]
+        rows = [
+            [claim, f"{v.ours} (± {v.error})", f"**{v.outcome}**", scale]
+            for scale, v, claim in found
+        ]
         if rows:
-            lines += [f"**{question}**", "", *markdown_table(["claim", "ours", "", "scale"], rows)]
-    return [*lines, SHOULD_HAVE_SAID, MADE]
+            heads = ["claim", "ours (± error)", "outcome", "scale"]
+            lines += [f"**{question}**", "", *markdown_table(heads, rows)]
+    return [*lines, MADE]
 
 
 def section(name: str, results: Mapping[str, Result]) -> list[str]:

@@ -57,7 +57,7 @@ def test_page_takes_the_largest_scale_that_tested(tmp_path):
     results = page.load(tmp_path)
     assert page.best(results["theory"])[0][0] == "quick"
     text = page.page(results)
-    assert "1 claims: 1 reproduces" in text
+    assert "Of 1 claims 1 reproduce," in text
     assert "a\\|b" in text
     with pytest.raises(KeyError):
         page.section("unknown", results["theory"])
