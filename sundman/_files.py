@@ -1,29 +1,52 @@
-"""Files that are whole or not there."""
+"""Files that are whole or not there, also after a power cut."""
 
 from __future__ import annotations
 
 import contextlib
-import json
 import os
+from collections.abc import Callable
 from pathlib import Path
+from typing import BinaryIO
 
 
-def write_bytes(path: Path, content: bytes) -> None:
-    """Replace a file at once: a crash leaves the old one or the new one, never a part."""
+def sync_directory(path: Path) -> None:
+    """Make the names in a directory durable, where the system can."""
+    if os.name == "nt":  # which has no handle of a directory to flush
+        return
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def write_with(path: Path, write: Callable[[BinaryIO], object], *, sync: bool = True) -> None:
+    """Replace a file at once by what ``write(file)`` puts into it.
+
+    A crash leaves the old file or the new one, never a part. When this returns, the new one
+    survives a power cut; with ``sync=False`` its content does, and its name once
+    :func:`sync_directory` was called.
+
+    Args:
+      path: the file.
+      write: is given the open file.
+      sync: whether to sync the directory, too.
+    """
     temporary = path.with_name(f"{path.name}.{os.getpid()}.partial")
     try:
         with temporary.open("wb") as file:
-            file.write(content)
+            write(file)
             file.flush()
             os.fsync(file.fileno())
         temporary.replace(path)
-    except OSError:
+    except BaseException:
         with contextlib.suppress(OSError):
             temporary.unlink(missing_ok=True)
         raise
+    if sync:
+        sync_directory(path.parent)
 
 
-def write_json(path: Path, content: object) -> None:
-    """JSON, atomically; what JSON does not know is written as its repr."""
-    text = json.dumps(content, indent=1, default=repr)
-    write_bytes(path, text.encode())
+def write_bytes(path: Path, content: bytes, *, sync: bool = True) -> None:
+    """Replace a file at once by ``content``: see :func:`write_with`."""
+    write_with(path, lambda file: file.write(content), sync=sync)

@@ -1,5 +1,6 @@
 """The export to ArviZ keeps names, weights and settings, and ArviZ can use it."""
 
+import dataclasses
 import sys
 import warnings
 
@@ -37,7 +38,7 @@ def draws():
 
 
 def test_export(draws):
-    data = draws.to_arviz()
+    data = draws.to_arviz(resample=False)
     assert dict(data.posterior.sizes)["chain"] == 4
     assert data.posterior["net/w"].dims[:2] == ("chain", "draw")
     np.testing.assert_array_equal(data.posterior["net/w"], draws.values["net"]["w"])
@@ -61,8 +62,43 @@ def test_equal_weights(draws, key):
     mean = draws.mean()
     found = data.posterior["b"].mean().item()
     assert abs(found - mean.value["b"]) < 2 * mean.error["b"]
-    with pytest.raises(ValueError, match="resample=300 draws at random: give key"):
-        draws.to_arviz(resample=300)
+
+
+def test_unequal_weights_are_resampled_by_default(draws):
+    """ArviZ counts every draw the same: else its averages are those of another law."""
+    data = draws.to_arviz()
+    assert dict(data.posterior.sizes) == dict(draws.to_arviz(resample=False).posterior.sizes)
+    assert data.attrs["weighted"] == 0
+    assert "resampled to equal weights" in data.attrs["note"]
+    wanted = draws.variance()["net"]["w"].mean()
+    assert float(data.posterior["net/w"].var()) == pytest.approx(wanted, rel=0.05)
+    equal = dataclasses.replace(draws, weight=np.ones_like(draws.weight))
+    np.testing.assert_array_equal(equal.to_arviz().posterior["b"], draws.values["b"])
+
+
+def test_chains_that_diverged_are_left_out(draws):
+    weight = np.ones_like(draws.weight)
+    weight[1, 300:] = 0.0
+    lost = dataclasses.replace(draws, weight=weight, diverged_at=np.array([-1, 300, -1, -1]))
+    with pytest.warns(sundman.DivergenceWarning, match=r"chains \[1\] diverged"):
+        data = lost.to_arviz()
+    assert dict(data.posterior.sizes)["chain"] == 3
+    assert data.attrs["note"].endswith("Chains that diverged are left out: 1.")
+    np.testing.assert_array_equal(data.posterior["b"], draws.values["b"][[0, 2, 3]])
+
+
+def test_restarted_chains_stay_and_are_marked(draws):
+    weight = np.array(draws.weight)
+    weight[1, 300:310] = 0.0
+    weight[1, 400:405] = 0.0
+    settings = {**draws.settings, "on_divergence": "restart"}
+    restarted = dataclasses.replace(
+        draws, weight=weight, diverged_at=np.array([-1, 300, -1, -1]), settings=settings
+    )
+    assert restarted.restarts == [(1, 300, 310), (1, 400, 405)]
+    assert not restarted.lost.any()
+    assert dict(restarted.to_arviz().posterior.sizes)["chain"] == 4
+    assert restarted.to_arviz(resample=False).sample_stats["diverging"].sum() == 15
 
 
 def test_diverging_draws(draws):
@@ -70,7 +106,7 @@ def test_diverging_draws(draws):
     weight[1, 300:] = 0.0
     data = sundman.Draws(
         draws.values["b"], weight, draws.stats, np.array([-1, 300, -1, -1]), None
-    ).to_arviz()
+    ).to_arviz(resample=False)
     assert data.sample_stats["diverging"].sum() == 200
     assert data.sample_stats["diverging"][1, 300:].all()
     assert list(data.posterior) == ["x"]
@@ -82,7 +118,7 @@ def test_names():
     assert leaf_paths(position) == ["params/w", "hyper/prior/w/0"]
 
 
-@pytest.mark.parametrize("resample", [None, 200])
+@pytest.mark.parametrize("resample", [False, 200])
 def test_arviz_can_use_it(draws, key, resample):
     data = draws.to_arviz(resample=resample, key=key)
     table = az.summary(data)

@@ -22,7 +22,12 @@ if TYPE_CHECKING:
 
 _WEIGHTED = (
     "These draws are weighted: averages are sum(w x) / sum(w) with w = sample_stats.weight. "
-    "ArviZ counts every draw the same; export with resample=n for draws of equal weight."
+    "ArviZ counts every draw the same; export with resample=True for draws of equal weight."
+)
+_RESAMPLED = (
+    "These draws were resampled to equal weights, so that ArviZ, which counts every draw the same, "
+    "gives the averages of the run; repeated draws are not independent. resample=False exports the "
+    "weighted ones."
 )
 _EQUAL = "These draws have equal weights."
 
@@ -45,41 +50,54 @@ def _attributes(settings: Settings) -> Settings:
 
 
 def inference_data(
-    draws: Draws, *, resample: int | None = None, key: Array | None = None
+    draws: Draws, *, resample: int | bool | None = None, key: Array | None = None
 ) -> InferenceData:
     """The draws as ``arviz.InferenceData``, in memory. Needs arviz.
 
     Group ``posterior`` has one variable per leaf of the values, named by its path, with the
     dimensions chain, draw and its own. ``sample_stats`` has the weight, every recorded statistic,
-    and ``diverging``, true from where the chain diverged. The attributes are the sampler's
-    settings, the version, and ``weighted``: 1 if the draws are to be used with their weights.
+    and ``diverging``, true where a chain had diverged. The attributes are the sampler's settings,
+    the version, ``weighted``: 1 if the draws are to be used with their weights, and a ``note``.
 
     Args:
       draws: what to export.
-      resample: give this many draws of equal weight per chain instead of weighted ones.
-      key: a JAX random key, for ``resample``.
+      resample: how many draws of equal weight per chain; ``True`` as many as there are, ``False``
+        the weighted ones. By default they are resampled if their weights differ.
+      key: a JAX random key for the resampling; a fixed one if not given.
+
+    Returns:
+      The draws without the chains that diverged, unless ``resample=False``: then these are there
+      with weight 0 from where they diverged.
     """
     with needs_extra("arviz", "to_arviz"), warnings.catch_warnings():
         warnings.simplefilter("ignore", FutureWarning)  # its notice of the next version
         import arviz
     from sundman import __version__
 
-    if resample is not None:
-        check.count("resample", resample, least=1)
-        if key is None:
-            raise ValueError(f"resample={resample} draws at random: give key=jax.random.key(...)")
-        draws = draws.resample(key, resample, per_chain=True)
     weight = np.asarray(draws.weight)
-    lost = draws.diverged[:, None] & (np.arange(len(draws)) >= draws.diverged_at[:, None])
+    counts = weight[~draws.lost]
+    weighted = counts.size == 0 or not (counts == counts[0, 0]).all()
+    if resample is None:
+        resample = weighted or bool(draws.lost.any())
+    note = _WEIGHTED if weighted else _EQUAL
+    if resample is not False:
+        number = len(draws) if resample is True else resample
+        check.count("resample", number, least=1)
+        key = jax.random.key(0) if key is None else key
+        note = _RESAMPLED if weighted else _EQUAL
+        if draws.lost.any():
+            gone = ", ".join(map(str, np.flatnonzero(draws.lost)))
+            note += f" Chains that diverged are left out: {gone}."
+        draws, weighted = draws.resample(key, number, per_chain=True), False
+        weight = np.asarray(draws.weight)
+    lost = draws.diverged[:, None] & (weight == 0)
     stats = {name: np.asarray(value) for name, value in draws.stats.items()}
-    used = weight[~lost]
-    weighted = used.size == 0 or not (used == used[0]).all()
     attributes = {
         **_attributes(draws.settings),
         "inference_library": "sundman",
         "inference_library_version": __version__,
         "weighted": int(weighted),
-        "note": _WEIGHTED if weighted else _EQUAL,
+        "note": note,
     }
     leaves = [np.asarray(leaf) for leaf in jax.tree.leaves(draws.values)]
     return arviz.from_dict(

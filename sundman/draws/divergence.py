@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -11,6 +11,8 @@ from sundman._types import Settings
 from sundman.draws.settings import settings_of_chain
 
 FALLS = "U falls without bound: did you pass log p instead of -log p? Use sample(log_density=...)."
+
+NO_DRAW = "every chain diverged in the burn-in: there is no draw to return"
 
 
 class DivergenceWarning(UserWarning):
@@ -23,6 +25,10 @@ class DivergenceError(RuntimeError):
 
 class AllDivergedError(ValueError):
     """Every chain ran away in the burn-in: there is no draw to return."""
+
+
+Failure: TypeAlias = DivergenceError | AllDivergedError
+"""How a run may fail, and fail again when it is resumed."""
 
 
 class Divergence(NamedTuple):
@@ -75,6 +81,12 @@ class Divergences(NamedTuple):
             frozen[event.chain] = freeze
         return Divergences(self.low, frozen, step, draw, times)
 
+    def first(self) -> Divergence:
+        """The chain that ran away first, as far as it is known; one of them must have."""
+        chains = np.flatnonzero(self.times > 0)
+        chain = int(chains[np.argmin(self.step[chains])])
+        return Divergence(chain, int(self.step[chain]), int(self.draw[chain]), {})
+
 
 def _advice(settings: Settings) -> str:
     if settings.get("clock") != "sundman":
@@ -116,14 +128,18 @@ def summary(
     chains = np.flatnonzero(divergences.times > 0)
     if not len(chains):
         return None
-    earliest = chains[np.argmin(divergences.step[chains])]
-    first = next((event for event in events if event.chain == earliest), None)
-    if first is None:  # it ran away before this process took over
-        step, draw = divergences.step[earliest], divergences.draw[earliest]
-        first = Divergence(int(earliest), int(step), int(draw), {})
-    now = "They were put back and went on" if not divergences.frozen.any() else "They stay there"
+    known = divergences.first()  # which may have run away before this process took over
+    first = next((event for event in events if event.chain == known.chain), known)
+    if settings.get("on_divergence") == "restart":
+        times = int(divergences.times.sum())
+        now = (
+            f"They were put back to where they were last good and went on, {times} "
+            f"time{'s' if times > 1 else ''} in all; from each divergence to the end of its block "
+            "the draws have weight 0."
+        )
+    else:
+        now = "They stay there; their draws from there on have weight 0."
     return (
         f"{len(chains)} of {len(divergences.times)} chains diverged: the potential or its "
-        f"gradient is not finite or out of proportion; first {describe(first, settings)} {now}; "
-        "their draws from there on have weight 0."
+        f"gradient is not finite or out of proportion; first {describe(first, settings)} {now}"
     )

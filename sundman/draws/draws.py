@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 import jax
 import numpy as np
@@ -27,6 +27,20 @@ if TYPE_CHECKING:
     from arviz import InferenceData
 
 Function: TypeAlias = Callable[[PyTree], PyTree]
+
+
+class Restart(NamedTuple):
+    """A chain that ran away and went on: its draws from ``draw`` to before ``until`` weigh nothing.
+
+    Attributes:
+      chain: its number.
+      draw: the first draw of weight 0.
+      until: the first draw after them that counts again.
+    """
+
+    chain: int
+    draw: int
+    until: int
 
 
 @dataclass(frozen=True)
@@ -68,17 +82,14 @@ class Draws:
     def open(cls, path: str | os.PathLike[str]) -> Draws:
         """The draws of a run at ``store=path``, finished or going on, read when they are used.
 
-        Those written by now: open it again to see more. The pytrees are loaded by pickle: open
-        only runs you trust.
-        """
-        from sundman.draws import stored  # needs the packages of the extra "store"
+        Those written by now: open it again to see more. No code of the run is run and nothing is
+        imported for it, so that a run from anyone can be opened. Where its positions are of a
+        class of your own, import the class before; else they have its names, in its order.
 
-        parts = stored.read(path)
-        draws = object.__new__(cls)
-        for name, part in parts.fields.items():
-            object.__setattr__(draws, name, part)
-        object.__setattr__(draws, "_deferred", parts.deferred)
-        return draws
+            draws = sundman.Draws.open("runs/mnist")
+            draws.mean(), draws.verdict
+        """
+        return open_draws(path)
 
     if not TYPE_CHECKING:  # a type checker would take any name for an attribute
 
@@ -104,6 +115,23 @@ class Draws:
     def diverged(self) -> np.ndarray:
         """For each chain, whether it ran away: ``draws.diverged.any()``."""
         return self.diverged_at >= 0
+
+    @property
+    def lost(self) -> np.ndarray:
+        """For each chain, whether it ran away and did not go on: not with ``"restart"``."""
+        return self.diverged & (self.settings.get("on_divergence") != "restart")
+
+    @property
+    def restarts(self) -> list[Restart]:
+        """Where chains that ran away were put back and went on, of a run with ``"restart"``."""
+        found: list[Restart] = []
+        for chain in np.flatnonzero(self.diverged & ~self.lost).tolist():
+            empty = np.concatenate([[False], self.weight[chain] == 0, [False]])
+            begins, ends = (
+                np.flatnonzero(d) for d in (empty[1:] > empty[:-1], empty[1:] < empty[:-1])
+            )
+            found += [Restart(chain, int(a), int(b)) for a, b in zip(begins, ends, strict=True)]
+        return found
 
     @property
     def chains(self) -> int:
@@ -214,7 +242,7 @@ class Draws:
         diverged are left out.
         """
         pick = resampling.rows_per_chain if per_chain else resampling.pooled_rows
-        rows, chains = pick(self.weight, self.diverged_at, key, n)
+        rows, chains = pick(self.weight, self.lost, key, n)
 
         def take(leaf: DrawsArray) -> np.ndarray:
             flat = _chunks.gather(leaf, rows.ravel())
@@ -233,11 +261,47 @@ class Draws:
             has_position=self.has_position,
         )
 
-    def to_arviz(self, resample: int | None = None, key: Array | None = None) -> InferenceData:
-        """An ``arviz.InferenceData``: see :func:`sundman.draws.arviz.inference_data`."""
+    def to_arviz(
+        self, resample: int | bool | None = None, key: Array | None = None
+    ) -> InferenceData:
+        """An ``arviz.InferenceData``, which counts every draw the same. Needs arviz.
+
+        Draws of unequal weights are resampled to as many of equal weight, chains that diverged are
+        left out; the attribute ``note`` says so.
+
+            arviz.summary(draws.to_arviz())
+
+        Args:
+          resample: how many draws of equal weight per chain; ``False`` for the weighted ones with
+            ``sample_stats.weight``.
+          key: a JAX random key for the resampling; a fixed one if not given.
+
+        Returns:
+          The draws with their statistics, see :func:`sundman.draws.arviz.inference_data`.
+        """
         from sundman.draws.arviz import inference_data  # needs arviz
 
         return inference_data(self, resample=resample, key=key)
+
+
+def open_draws(path: str | os.PathLike[str], like: Mapping[str, PyTree] | None = None) -> Draws:
+    """The draws of a run on disk.
+
+    Args:
+      path: of the run.
+      like: pytrees of the classes of its ``values``, ``position`` and ``averages``, if known.
+
+    Returns:
+      The draws; what is large is read when it is asked for.
+    """
+    from sundman.draws import stored  # needs the packages of the extra "store"
+
+    parts = stored.read(path, like)
+    draws = object.__new__(Draws)
+    for name, part in parts.fields.items():
+        object.__setattr__(draws, name, part)
+    object.__setattr__(draws, "_deferred", parts.deferred)
+    return draws
 
 
 def _below(rows: range, draw: int) -> int:

@@ -28,20 +28,20 @@ def systematic(weight: np.ndarray, u: float, n: int) -> np.ndarray:
 
 
 def pooled_rows(
-    weight: np.ndarray, diverged_at: np.ndarray, key: Array, n: int
+    weight: np.ndarray, lost: np.ndarray, key: Array, n: int
 ) -> tuple[np.ndarray, None]:
     """The numbers of n draws of all chains together, as one chain, each in its order.
 
     Args:
       weight: axes (chain, draw).
-      diverged_at: not looked at: draws from there on have weight 0.
+      lost: not looked at: what was lost has weight 0.
       key: a JAX random key.
       n: how many.
 
     Returns:
       The numbers, axes (1, n), counted chain after chain; and no chains of their own.
     """
-    del diverged_at
+    del lost
     check.count("n", n, least=1)
     if not weight.sum() > 0:
         raise ValueError("every weight is 0: all chains diverged, there is nothing to resample")
@@ -49,13 +49,13 @@ def pooled_rows(
 
 
 def rows_per_chain(
-    weight: np.ndarray, diverged_at: np.ndarray, key: Array, n: int
+    weight: np.ndarray, lost: np.ndarray, key: Array, n: int
 ) -> tuple[np.ndarray, np.ndarray]:
     """The numbers of n draws of each chain that did not diverge; every chain counts the same.
 
     Args:
       weight: axes (chain, draw).
-      diverged_at: for each chain the draw from where it diverged, or -1.
+      lost: for each chain, whether it diverged and did not go on.
       key: a JAX random key.
       n: how many of each chain.
 
@@ -64,13 +64,13 @@ def rows_per_chain(
     """
     check.count("n", n, least=1)
     chains, draws = weight.shape
-    good = np.flatnonzero((diverged_at < 0) & (weight.sum(axis=1) > 0))
+    good = np.flatnonzero(~lost & (weight.sum(axis=1) > 0))
     if len(good) == 0:
         raise ValueError("all chains diverged, there is none to resample")
     if len(good) < chains:
-        lost = sorted(set(range(chains)) - set(good.tolist()))
+        gone = sorted(set(range(chains)) - set(good.tolist()))
         warnings.warn(
-            f"chains {lost} diverged and are left out of the resampled draws",
+            f"chains {gone} diverged and are left out of the resampled draws",
             DivergenceWarning,
             stacklevel=4,
         )

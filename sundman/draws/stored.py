@@ -1,4 +1,7 @@
-"""Draws of a run on disk: what can be read at once, and what is read when it is asked for."""
+"""Draws of a run on disk: what can be read at once, and what is read when it is asked for.
+
+Nothing of a run is code: JSON, arrays, and archives of arrays.
+"""
 
 from __future__ import annotations
 
@@ -7,15 +10,18 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 from typing import NamedTuple
 
+import jax
 import numpy as np
 
-from sundman._trees import leaf_names, rebuilt, with_named_leaves
+from sundman._trees import with_named_leaves
 from sundman._types import PyTree, Settings
-from sundman.draws.online import Average, averaged
+from sundman.draws.online import Average, RunningAverage, averaged
 from sundman.draws.trust import Verdict
 from sundman.store import checkpoint
-from sundman.store.arrays import Arrays, LazyArray
+from sundman.store.arrays import Arrays
 from sundman.store.directory import Run, open_run
+from sundman.store.encoding import leaf_count, structure_from_json
+from sundman.store.files import StoreError
 from sundman.tune import Tuning
 from sundman.tune.saved import from_bytes
 
@@ -23,14 +29,14 @@ from sundman.tune.saved import from_bytes
 class StoredStats(Mapping[str, np.ndarray]):
     """Statistics by name, each read once, when it is first asked for."""
 
-    def __init__(self, arrays: Arrays, names: Mapping[str, str], draws: int) -> None:
-        self._arrays, self._names, self._draws = arrays, names, draws
+    def __init__(self, arrays: Arrays, names: Mapping[str, str]) -> None:
+        self._arrays, self._names = arrays, names
         self._read: dict[str, np.ndarray] = {}
 
     def __getitem__(self, name: str) -> np.ndarray:
         """One statistic, (chain, draw)."""
         if name not in self._read:
-            self._read[name] = np.asarray(LazyArray(self._arrays[self._names[name]], self._draws))
+            self._read[name] = np.asarray(self._arrays.lazy(self._names[name]))
         return self._read[name]
 
     def __iter__(self) -> Iterator[str]:
@@ -49,18 +55,26 @@ class Stored(NamedTuple):
     deferred: Mapping[str, Callable[[], object]]
 
 
-def read(path: str | os.PathLike[str]) -> Stored:
-    """The draws of a run, finished or going on: those that were written by now."""
+def read(path: str | os.PathLike[str], like: Mapping[str, PyTree] | None = None) -> Stored:
+    """The draws of a run, finished or going on: those that were written by now.
+
+    Args:
+      path: of the run.
+      like: pytrees of the classes that ``values``, ``position`` and ``averages`` are of, where
+        they are known; else they are made as far as the classes are imported already.
+
+    Returns:
+      Their fields.
+    """
     run = open_run(path)
-    progress, structure = run.progress(), run.structure()
-    count, arrays = progress["draws"], run.arrays()
-    names = [f"values/{name}" for name in leaf_names(structure["values"])]
+    progress = run.progress()
+    arrays = run.arrays(progress)
+    arrays.check_metadata()
+    arrays.check_sizes()
+    names = [name for name in run.infos if name.startswith("values/")]
     recorded = {
-        name.removeprefix("stats/"): name
-        for name in run.about["arrays"]
-        if name.startswith("stats/")
+        name.removeprefix("stats/"): name for name in run.infos if name.startswith("stats/")
     }
-    arrays.check([*names, "weight", *recorded.values()], count)
     if run.about["weighting"] == "leaving":
         recorded = {"dt": "weight", **recorded}
     never = [-1] * run.about["chains"]
@@ -68,60 +82,80 @@ def read(path: str | os.PathLike[str]) -> Stored:
         "steps": progress.get("steps", 0),
         "seconds": progress.get("seconds", 0.0),
         "diverged_step": progress.get("diverged_step", never),
+        "diverged_times": progress.get("diverged_times", [0] * run.about["chains"]),
         "finished": progress["finished"],
         "path": str(run.path),
     }
     fields = {
-        "values": rebuilt(structure["values"], [LazyArray(arrays[n], count) for n in names]),
-        "stats": StoredStats(arrays, recorded, count),
+        "values": _tree(run, "values", like, [arrays.lazy(name) for name in names]),
+        "stats": StoredStats(arrays, recorded),
         "diverged_at": np.asarray(progress.get("diverged", never)),
         "settings": {**run.about["settings"], **outcome},
         "has_position": run.about["has_position"],
         "verdict": None,
         "tuning": None,
     }
-    tuning = _tuning(run)
+    tuning = _tuning(run, like)
     if tuning is not None:
         fields["tuning"], settings = tuning
         fields["settings"] = {**settings, **outcome}
     verdict = run.verdict()
-    if verdict is not None:
+    if verdict is not None and progress["finished"]:
         fields["verdict"] = Verdict.from_json(verdict)
 
     @cache
     def state() -> checkpoint.Tree:
-        return checkpoint.load_latest(run.checkpoints.resolve())[1]
+        return checkpoint.load_latest(run.checkpoints, run.id)
 
     return Stored(
         fields,
         {
-            "weight": lambda: np.asarray(LazyArray(run.arrays()["weight"], count)),
-            "last": lambda: _part(run, "position", state()),
-            "online": lambda: _online(run, state()),
+            "weight": lambda: np.asarray(arrays.lazy("weight")),
+            "last": lambda: _part(run, "position", like, state()),
+            "online": lambda: _online(run, like, state()),
         },
     )
 
 
-def _tuning(run: Run) -> tuple[Tuning, Settings] | None:
+def _tree(
+    run: Run, name: str, like: Mapping[str, PyTree] | None, leaves: list[object] | None = None
+) -> PyTree:
+    """A pytree of the run with these leaves; with the numbers of its leaves if none are given."""
+    structure = run.about["structure"].get(name)
+    if leaves is None:
+        leaves = list(range(leaf_count(structure)))
+    if like is not None:
+        return jax.tree.unflatten(jax.tree.structure(like[name]), leaves)
+    return structure_from_json(structure, leaves)
+
+
+def _tuning(run: Run, like: Mapping[str, PyTree] | None) -> tuple[Tuning, Settings] | None:
     """What the sampler found out in its warm-up, and its settings since, if it tuned itself."""
     content = run.file("tuning.npz")
     if content is None:
         return None
-    plain, arrays = from_bytes(content)
-    return Tuning.from_parts(plain, arrays, run.structure()["position"]), plain["settings"]
+    try:
+        plain, arrays = from_bytes(content)
+        return Tuning.from_parts(plain, arrays, _tree(run, "position", like)), plain["settings"]
+    except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
+        raise StoreError(f"{run.path / 'tuning.npz'} is damaged: {error}") from None
 
 
-def _part(run: Run, name: str, state: checkpoint.Tree) -> PyTree:
+def _part(run: Run, name: str, like: Mapping[str, PyTree] | None, state: checkpoint.Tree) -> PyTree:
     """One part of the last checkpoint, as the pytree it was."""
-    structure = run.structure()
-    if run.about["format"] == 1:  # leaves had numbers, and the averages another name
-        skeleton = structure[{"averages": "online"}.get(name, name)]
-        return rebuilt(skeleton, [state[name][number] for number in sorted(state[name])])
-    return with_named_leaves(structure[name], state.get(name, {}))
+    try:
+        return with_named_leaves(_tree(run, name, like), state.get(name, {}))
+    except KeyError as missing:
+        raise StoreError(
+            f"{run.checkpoints} is damaged: its states do not fit the run, they have no or an "
+            f"unknown {missing}"
+        ) from None
 
 
-def _online(run: Run, state: checkpoint.Tree) -> Average | None:
-    structure = run.structure()
-    if structure.get("averages", structure.get("online")) is None:
+def _online(run: Run, like: Mapping[str, PyTree] | None, state: checkpoint.Tree) -> Average | None:
+    if run.about["structure"].get("averages") is None:
         return None
-    return averaged(_part(run, "averages", state))
+    running = _part(run, "averages", like, state)
+    if not isinstance(running, RunningAverage):
+        raise StoreError(f"{run.path / 'run.json'} is damaged: its averages are not averages")
+    return averaged(running)

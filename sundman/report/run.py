@@ -24,7 +24,6 @@ from sundman.posterior import Posterior
 from sundman.report import run_tables
 from sundman.report.model import Report, Section, duration
 from sundman.report.run_tables import Average
-from sundman.run.spec import RunSpec
 from sundman.store import StoreError
 from sundman.targets import Target
 from sundman.tune import Tuning
@@ -276,10 +275,10 @@ def _stored_target(facts: RunFacts) -> Target | None:
     from sundman.store.directory import open_run
 
     try:
-        spec = open_run(facts.path).call()
-    except StoreError:
+        target = open_run(facts.path).call(ours=True)["target"]
+    except (StoreError, KeyError):
         return None
-    return spec.target if isinstance(spec, RunSpec) and isinstance(spec.target, Target) else None
+    return target if isinstance(target, Target) else None
 
 
 def _target_name(target: object) -> str:

@@ -13,11 +13,13 @@ import jax
 import numpy as np
 
 from sundman._trees import leaf_names, named_leaves
-from sundman._types import PyTree
+from sundman._types import PyTree, Settings
+from sundman.draws.divergence import Failure
 from sundman.run.sinks import joined
 from sundman.run.state import RunState
 from sundman.run.step import Record
 from sundman.store import checkpoint
+from sundman.store.arrays import Arrays
 from sundman.store.directory import Run
 from sundman.store.files import writing
 from sundman.watch.events import Watcher
@@ -45,27 +47,48 @@ def to_checkpoint(state: RunState, replicas: int) -> checkpoint.Tree:
     return {**parts, "position": named_leaves(state.position(replicas))}
 
 
+def progress_of(state: RunState, *, finished: bool, failure: Failure | None = None) -> Settings:
+    """What a run says about how far it is, beside its draws."""
+    known = state.divergences
+    return {
+        **state.progress._asdict(),
+        "diverged": known.draw.tolist(),
+        "diverged_step": known.step.tolist(),
+        "diverged_times": known.times.tolist(),
+        "finished": finished,
+        **({} if failure is None else {"failure": [type(failure).__name__, str(failure)]}),
+    }
+
+
 class DiskSink:
     """Keeps the blocks of a run in its directory.
 
     Draws go to disk every few seconds and count from then on; a checkpoint is made every
-    ``every`` pieces, or every half minute, and when a signal asks to stop.
+    ``every`` pieces, or every half minute, and when a signal asks to stop. What is written is
+    durable before the file that says how many draws count names it.
+
+    Args:
+      run: its directory, locked by this process.
+      arrays: the draws that are there.
+      every: pieces between checkpoints.
+      stop: whether a signal asked to stop.
+      watchers: are told of checkpoints.
+      replicas: of the sampler.
     """
 
     def __init__(
         self,
         run: Run,
+        arrays: Arrays,
         every: int | None,
         stop: Stop,
         watchers: Sequence[Watcher],
-        written: int,
         replicas: int,
     ) -> None:
         self._run, self._every, self._stop, self._watchers = run, every, stop, watchers
-        self._arrays = run.arrays("r+")
+        self._arrays, self._replicas = arrays, replicas
         self._waiting: list[Record] = []
         self._bytes = 0
-        self._written, self._replicas = written, replicas
         self._flushed = self._saved = time.perf_counter()
 
     def add(self, record: Record) -> None:
@@ -73,7 +96,9 @@ class DiskSink:
         self._waiting.append(record)
         self._bytes += sum(leaf.nbytes for leaf in jax.tree.leaves(record))
 
-    def after_piece(self, state: RunState, *, over: bool, save: bool) -> None:
+    def after_piece(
+        self, state: RunState, *, over: bool, save: bool, failure: Failure | None = None
+    ) -> None:
         """Write what is due; stop if a signal asked for it."""
         done, now = state.progress, time.perf_counter()
         if self._every is None:
@@ -85,9 +110,10 @@ class DiskSink:
             self._flush(state)
         if due:
             self._checkpoint(state)
-        if over:  # said last: a finished run has its last state on disk
-            with writing("the end of the run", self._run.path, self._written):
-                self._write_progress(state, finished=True)
+        if over or failure is not None:  # said last: a finished run has its last state on disk
+            with writing("the end of the run", self._run.path, self._arrays.draws):
+                end = progress_of(state, finished=over, failure=failure)
+                self._run.write_progress(self._arrays, end)
         if self._stop.signal is not None and not over:
             message = (
                 f'stopped after draw {done.draws}; go on with sundman.resume("{self._run.path}")'
@@ -96,33 +122,24 @@ class DiskSink:
                 watcher.event("interrupted", message, signal=self._stop.signal.name)
             raise interruption(self._stop.signal, message)
 
-    def _write_progress(self, state: RunState, *, finished: bool) -> None:
-        diverged = {
-            "diverged": state.divergences.draw.tolist(),
-            "diverged_step": state.divergences.step.tolist(),
-        }
-        progress = {**state.progress._asdict(), **diverged, "finished": finished}
-        self._run.write_progress(progress)
-
     def _flush(self, state: RunState) -> None:
         path, lock = self._run.path, self._run.lock
         assert lock is not None  # only the process that holds it writes
         lock.check()
-        with writing("draws", path, self._written):
+        with writing("draws", path, self._arrays.draws):
             if self._waiting:
-                values, weight, stats = joined(self._waiting)
-                self._arrays.write(self._written, columns(values, weight, stats))
+                self._arrays.write(columns(*joined(self._waiting)))
             lock.check()
-            self._write_progress(state, finished=False)
-        self._written, self._bytes = state.progress.draws, 0
+            self._run.write_progress(self._arrays, progress_of(state, finished=False))
+        self._bytes = 0
         self._waiting.clear()
         self._flushed = time.perf_counter()
 
     def _checkpoint(self, state: RunState) -> None:
         done = state.progress
-        with writing("a checkpoint", self._run.path, self._written):
+        with writing("a checkpoint", self._run.path, self._arrays.draws):
             saved = to_checkpoint(state, self._replicas)
-            checkpoint.save(self._run.checkpoints.resolve(), done.pieces, saved)
+            checkpoint.save(self._run.checkpoints, self._run.id, done.pieces, saved)
         self._saved = time.perf_counter()
         for watcher in self._watchers:
             watcher.event("checkpoint", f"state saved after draw {done.draws}", draws=done.draws)

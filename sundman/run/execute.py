@@ -13,7 +13,14 @@ import numpy as np
 import optax
 
 from sundman.draws import divergence
-from sundman.draws.divergence import FALLS, Divergence
+from sundman.draws.divergence import (
+    FALLS,
+    NO_DRAW,
+    AllDivergedError,
+    Divergence,
+    DivergenceError,
+    Failure,
+)
 from sundman.noise import Stream
 from sundman.run.setup import RunSetup, engine
 from sundman.run.sinks import DrawSink
@@ -49,9 +56,12 @@ def execute(
     left = setup.pieces[state.progress.pieces :]
     events: list[Divergence] = []
     falls = False
-    if _is_over(state, setup):  # stopped after its last state was saved
-        sink.after_piece(state, over=True, save=False)
+    before = _failure(spec, state, setup, [], falls=False)
+    if before is not None or _is_over(state, setup):  # stopped after its last state was saved
+        sink.after_piece(state, over=_is_over(state, setup), save=False, failure=before)
         left = []
+    if isinstance(before, DivergenceError):
+        raise before
     with closing(engine(spec, setup, left, state.progress.steps)) as compute:
         for piece in left:
             record = None
@@ -85,12 +95,13 @@ def execute(
             events += lost
             for watcher in watchers:
                 watcher.block(_report(state, spec, setup, record, seconds))
-            raises = bool(lost) and spec.on_divergence == "raise"
             over = _is_over(state, setup)
-            sink.after_piece(state, over=over, save=raises)
-            if raises:
-                first = min(lost, key=lambda event: event.step)
-                raise divergence.DivergenceError(divergence.describe(first, spec.settings))
+            failure = _failure(spec, state, setup, lost, falls=falls)
+            last = setup.ends_short and state.progress.pieces == len(setup.pieces) - 1
+            save = last or isinstance(failure, DivergenceError)
+            sink.after_piece(state, over=over, save=save, failure=failure)
+            if isinstance(failure, DivergenceError):
+                raise failure
             if over:
                 break
     message = divergence.summary(state.divergences, events, spec.settings)
@@ -98,11 +109,20 @@ def execute(
         message += f" {FALLS}" if falls else ""
         warnings.warn(message, divergence.DivergenceWarning, stacklevel=3)
     if state.progress.draws == 0:
-        raise divergence.AllDivergedError(
-            "every chain diverged in the burn-in: there is no draw to return"
-            + (f". {FALLS}" if falls else "")
-        )
+        raise AllDivergedError(NO_DRAW + (f". {FALLS}" if falls else ""))
     return state
+
+
+def _failure(
+    spec: RunSpec, state: RunState, setup: RunSetup, lost: Sequence[Divergence], *, falls: bool
+) -> Failure | None:
+    """What the run is going to raise, if anything; ``lost`` are the chains of this piece."""
+    if spec.on_divergence == "raise" and state.divergences.times.any():
+        first = min(lost, key=lambda event: event.step, default=state.divergences.first())
+        return DivergenceError(divergence.describe(first, spec.settings))
+    if _is_over(state, setup) and state.progress.draws == 0:
+        return AllDivergedError(NO_DRAW + (f". {FALLS}" if falls else ""))
+    return None
 
 
 def _falls(potential: np.ndarray, setup: RunSetup) -> bool:

@@ -1,72 +1,98 @@
-"""The fingerprint of a run: what must be the same for it to go on, and the layout of its arrays."""
+"""The fingerprint of a run: what must be the same for it to go on, and the layout of its arrays.
+
+Settings, shapes, data and the fields of the target are compared as they are. Functions have no
+such thing: a model that was edited has the same name. So a probe is kept, too. At a few points
+around the first position, on a fixed batch and with fixed noise, it has U and its gradient, the
+step that the sampler makes (its dt at the first and at far later steps), and what ``collect`` and
+``online`` give, each as a few numbers.
+"""
 
 from __future__ import annotations
 
+import platform
 import zlib
+from collections.abc import Callable, Mapping
 from dataclasses import fields, is_dataclass
 from functools import lru_cache
+from importlib.metadata import version
 
 import jax
+import jax.numpy as jnp
 import numpy as np
-from jax import Array
+import optax
+from jax import Array, lax
 
 import sundman
+from sundman import native
 from sundman._trees import PyTreeDef, Shapes, leaf_names, shapes_of, skeleton, structure_of
 from sundman._types import PyTree, Settings
-from sundman.gradients import GradientEstimator
+from sundman.data.batches import HostBatches
 from sundman.noise import Stream
 from sundman.posterior import Posterior
 from sundman.run.chain_mapping import each_chain
 from sundman.run.disk_sink import columns
-from sundman.run.inputs import NegativeLogDensity, TargetLike
+from sundman.run.inputs import TargetLike
 from sundman.run.setup import RunSetup
 from sundman.run.spec import RunSpec
 from sundman.run.state import Chain, RunState
 from sundman.run.step import Plan, step
+from sundman.samplers import SamplerState
+from sundman.store.encoding import structure_to_json
 from sundman.targets import Target
+from sundman.value import Value, in_words
+
+_STEPS = (0, 1, 1_000, 1_000_000)  # at which the clock is asked; a schedule may change late
+_FLAGS = {
+    "double precision": "jax_enable_x64",
+    "precision of matrix products": "jax_default_matmul_precision",
+}
+_EXACT, _ROUGH = 1e-4, 1e-2  # relative differences: on the same system, and on another one
 
 
-def _describe_estimator(estimator: object) -> Settings:
-    """Which gradient estimator, its numbers, and a checksum of each of its arrays."""
-    kind = type(estimator).__name__
-    description: Settings = {f"target.{kind.lower()}": True}
-    for field in fields(estimator) if is_dataclass(estimator) else ():
-        value = getattr(estimator, field.name)
-        if value is None or isinstance(value, (bool, int, float, str)):
-            description[f"target.{field.name}"] = value
-        elif isinstance(value, Posterior):
-            continue
-        elif is_dataclass(value):
-            description |= _describe_estimator(value)
-        else:
-            description[f"target.{field.name}"] = _checksum(value)
-    return description
+def _describe_value(value: object, name: str) -> Settings:
+    """The fields of a value by their paths: numbers as they are, a checksum of each array."""
+    if isinstance(value, HostBatches):
+        return {f"{name}.rows": value.size, f"{name}.first batch": _checksum(value.peek())}
+    if isinstance(value, (Value, Target)) and is_dataclass(value):
+        description: Settings = {name: type(value).__name__}
+        for field in fields(value):
+            if isinstance(value, Target) and field.name not in ("potential", "temperature", "name"):
+                continue
+            description |= _describe_value(getattr(value, field.name), f"{name}.{field.name}")
+        return description
+    if value is None or isinstance(value, (bool, int, float, str)):
+        return {name: value}
+    if callable(value):
+        return {name: in_words(value)}
+    leaves = jax.tree.leaves(value)
+    if leaves and all(isinstance(leaf, (jax.Array, np.ndarray, np.generic)) for leaf in leaves):
+        return {name: _checksum(value)}
+    return {name: in_words(value)}
 
 
 def _checksum(tree: PyTree) -> str:
+    """A checksum of the arrays of a pytree, with their names, shapes and types."""
     total = 0
-    for leaf in jax.tree.leaves(tree):
-        total = zlib.crc32(np.ascontiguousarray(leaf).reshape(-1).view(np.uint8).data, total)
+    for name, leaf in zip(leaf_names(tree), jax.tree.leaves(tree), strict=True):
+        array = np.ascontiguousarray(leaf)
+        label = f"{name} {array.dtype.name}{list(np.shape(leaf))}"
+        total = zlib.crc32(array.reshape(-1).view(np.uint8).data, zlib.crc32(label.encode(), total))
     return f"crc32 {total:08x}"
 
 
 def _describe_target(target: TargetLike) -> Settings:
     """What a target is, as far as one can tell without running it."""
+    described = _describe_value(target, "target")
     posterior = target if isinstance(target, Posterior) else getattr(target, "posterior", None)
     if isinstance(posterior, Posterior):
-        return {
-            **({} if target is posterior else _describe_estimator(target)),
-            "target": "posterior",
-            "target.rows": posterior.size,
-            "target.data": _checksum(posterior.data),
-            "target.likelihood": posterior.likelihood.name,
-            "target.temperature": posterior.temperature,
-        }
-    if isinstance(target, Target):
-        return {"target": target.name, "target.temperature": target.temperature}
-    if isinstance(target, NegativeLogDensity):
-        return {"target": repr(target)}
-    return {"target": getattr(target, "__qualname__", type(target).__qualname__)}
+        described["target.rows"] = posterior.size
+    if isinstance(target, Posterior):
+        described["target"] = "posterior"
+    elif isinstance(target, Target):
+        described["target"] = target.name
+    elif isinstance(target, Value) and not isinstance(posterior, Posterior):
+        described["target"] = repr(target)
+    return described
 
 
 def _describe_leaves(tree: PyTree) -> dict[str, str]:
@@ -82,41 +108,155 @@ def identify(spec: RunSpec, setup: RunSetup, state: RunState) -> dict[str, str]:
     chain = state.now
     position = _describe_leaves(chain.position)
     values = _describe_leaves(jax.eval_shape(jax.vmap(setup.plan.collect), chain.position))
-    key = np.asarray(chain.state.key[0]).tolist()
     settings = {name: value for name, value in spec.settings.items() if name != "references"}
     identity = {
         **settings,
         **_describe_target(spec.target),
-        "key": key,
+        **({} if spec.auto is not None else {"first position": _checksum(chain.position)}),
+        "key": np.asarray(chain.state.key[0]).tolist(),
         "stats": list(spec.stats),
+        "collect": spec.collect is not None,
         "online": spec.online is not None,
         "native": spec.native,
+        **{name: getattr(jax.config, flag) for name, flag in _FLAGS.items()},
         **{f"position.{name}": text for name, text in position.items()},
         **{f"values.{name}": text for name, text in values.items()},
     }
     return {name: str(value) for name, value in identity.items()}
 
 
+def _pattern(leaf: Array, number: int, function: Callable[[Array], Array]) -> Array:
+    """Numbers between -1 and 1 that differ from element to element and from leaf to leaf."""
+    size = leaf.size
+    phase = 0.37 * (lax.iota(jnp.uint32, size) % 1009).astype(jnp.float32) + 1.1 * number + 0.5
+    return function(phase).reshape(leaf.shape)
+
+
+def _displaced(position: PyTree, by: Array) -> PyTree:
+    """Another position, not far from this one."""
+    leaves, structure = jax.tree.flatten(position)
+    moved = [
+        (leaf + by * (1 + jnp.abs(leaf)) * _pattern(leaf, i, jnp.sin)).astype(leaf.dtype)
+        for i, leaf in enumerate(leaves)
+    ]
+    return jax.tree.unflatten(structure, moved)
+
+
+def _projected(tree: PyTree) -> Array:
+    """A pytree as two numbers: a sum over its elements, each with a factor of its own; its norm."""
+    leaves = [
+        jnp.abs(leaf) if jnp.issubdtype(leaf.dtype, jnp.complexfloating) else leaf
+        for leaf in map(jnp.asarray, jax.tree.leaves(tree))
+    ]
+    wide = [leaf.astype(jnp.result_type(jnp.float32, leaf.dtype)) for leaf in leaves]
+    sums = [jnp.sum(leaf * _pattern(leaf, i, jnp.cos)) for i, leaf in enumerate(wide)]
+    return jnp.stack([jnp.asarray(sum(sums), jnp.float32), jnp.float32(optax.tree.norm(wide))])
+
+
 @jax.jit
-def _potential(
-    gradient: GradientEstimator, stream: Stream, position: PyTree, batch: PyTree
-) -> Array:
-    return gradient(stream, position, batch)[0]
+def _probe(plan: Plan, chain: Chain, batch: PyTree) -> dict[str, Array]:
+    """What U, the sampler and the user's functions give at points around the first position."""
+    first = chain.position
+
+    def at(state: SamplerState, place: tuple[Array, Array]) -> tuple[SamplerState, Settings]:
+        by, number = place
+        position = _displaced(first, by)
+        state = state._replace(clock=state.clock._replace(step=number))
+        value, grads = plan.gradient(Stream(state.key, number), position, batch)
+        with native.using(False):
+            moved, after = plan.sampler.step(grads, state, position, value)
+        seen = {
+            "U": jnp.atleast_1d(value).astype(jnp.float32),
+            "the gradient of U": _projected(grads),
+            "dt": jnp.stack([after.clock.dt, plan.sampler.weight(after)]),
+            "the step": _projected(jax.tree.map(jnp.subtract, moved, position)),
+            "collect": _projected(plan.collect(position)),
+        }
+        if plan.online is not None:
+            seen["online"] = _projected(plan.online(position))
+        return after, seen
+
+    by = 0.1 * jnp.arange(len(_STEPS), dtype=jnp.float32)
+    return lax.scan(at, chain.state, (by, jnp.array(_STEPS, jnp.uint32)))[1]
 
 
-def first_potential(setup: RunSetup, state: RunState) -> float:
-    """The potential where chain 0 begins: it tells targets apart that are called the same."""
-    position, sampler, _ = jax.tree.map(lambda leaf: leaf[0], state.now)
-    stream = Stream(sampler.key, sampler.clock.step)
-    return float(np.sum(_potential(setup.plan.gradient, stream, position, setup.example)))
+def probe(setup: RunSetup, state: RunState) -> dict[str, list[float]]:
+    """The probe of a run, at its first state: numbers by what they are of."""
+    plan = setup.plan
+    if plan.stacked:
+        plan = plan.replace(sampler=jax.tree.map(lambda leaf: leaf[0], plan.sampler), stacked=False)
+    chain = jax.tree.map(lambda leaf: leaf[0], state.now)
+    seen = _probe(plan, chain, setup.example)
+    return {name: np.asarray(part, np.float64).ravel().tolist() for name, part in seen.items()}
 
 
-def describe(spec: RunSpec, setup: RunSetup, state: RunState) -> Settings:
-    """What run.json says about a run."""
+def differences(
+    about: Mapping[str, Settings],
+    identity: Settings,
+    probed: Mapping[str, list[float]] | None = None,
+) -> list[str]:
+    """What differs between a stored run and this one, in words.
+
+    Args:
+      about: what ``run.json`` says of the stored one.
+      identity: of this one, as :func:`identify` gives it.
+      probed: the probe of this one; not compared if not given.
+    """
+    stored = about["identity"]
+    differing = [
+        f"{name}: the stored run has {stored.get(name, 'nothing')}, this one "
+        f"{identity.get(name, 'nothing')}"
+        for name in sorted({*stored, *identity})
+        if stored.get(name) != identity.get(name)
+    ]
+    if differing or probed is None:
+        return differing
+    tolerance = _EXACT if about["versions"] == versions() else _ROUGH
+    for name in sorted({*about["probe"], *probed}):
+        before, now = about["probe"].get(name, []), probed.get(name, [])
+        if not _close(before, now, tolerance):
+            differing.append(
+                f"{name} near the first position: the stored run has {_few(before)}, this one "
+                f"{_few(now)}"
+            )
+    return differing
+
+
+def _close(one: list[float], other: list[float], tolerance: float) -> bool:
+    if len(one) != len(other):
+        return False
+    a, b = np.asarray(one, np.float64), np.asarray(other, np.float64)
+    scale = np.nanmax(np.abs(np.concatenate([a, b, [0.0]])))
+    slack = 1e-6 * scale if np.isfinite(scale) else 0.0
+    return bool(np.allclose(a, b, rtol=tolerance, atol=slack, equal_nan=True))
+
+
+def _few(numbers: list[float]) -> str:
+    return ", ".join(f"{number:.6g}" for number in numbers[:4]) or "nothing"
+
+
+def versions() -> dict[str, str]:
+    """What may change the last digits of a run: programs and the machine."""
     return {
         "sundman": sundman.__version__,
         "jax": jax.__version__,
+        "jaxlib": version("jaxlib"),
+        "numpy": np.__version__,
+        "optax": optax.__version__,
+        "python": platform.python_version(),
+        "machine": platform.machine(),
         "device": jax.devices()[0].device_kind,
+    }
+
+
+def describe(spec: RunSpec, setup: RunSetup, state: RunState, like: PyTree) -> Settings:
+    """What run.json says about a run; ``like`` are the pytrees of :func:`layout`."""
+    own = versions()
+    return {
+        "sundman": own["sundman"],
+        "jax": own["jax"],
+        "device": own["device"],
+        "versions": own,
         "chains": spec.chains,
         "draws": spec.draws,
         "has_position": spec.collect is None,
@@ -124,7 +264,8 @@ def describe(spec: RunSpec, setup: RunSetup, state: RunState) -> Settings:
         "size": setup.size._asdict(),
         "settings": spec.settings,
         "identity": identify(spec, setup, state),
-        "first_potential": first_potential(setup, state),
+        "probe": probe(setup, state),
+        "structure": {name: structure_to_json(tree) for name, tree in like.items()},
     }
 
 
@@ -148,16 +289,16 @@ def _record(
 def layout(
     spec: RunSpec, setup: RunSetup, state: RunState
 ) -> tuple[dict[str, PyTree], dict[str, tuple[tuple[int, ...], np.dtype]]]:
-    """The skeletons of the pytrees of a run, and name -> (shape, dtype) of its arrays."""
+    """The pytrees of a run without their numbers, and name -> (shape, dtype) of its arrays."""
     chain = state.now
     values, weight, stats = _record(*structure_of((setup.plan, chain, setup.example)))
     shapes = {
         name: ((leaf.shape[0], spec.draws, *leaf.shape[1:]), leaf.dtype)
         for name, leaf in columns(values, weight, stats).items()
     }
-    structure = {
+    like = {
         "values": skeleton(values),
         "position": skeleton(state.position(setup.replicas)),
         "averages": None if state.averages is None else skeleton(state.averages),
     }
-    return structure, shapes
+    return like, shapes

@@ -21,13 +21,13 @@ from jax.typing import ArrayLike
 
 from sundman._types import PyTree
 from sundman.draws.divergence import Divergence, Divergences
-from sundman.draws.online import Average
+from sundman.draws.online import RunningAverage
 from sundman.run.chain_mapping import runs_sequentially
 from sundman.run.state import Chain, RunState, Timed
 from sundman.run.step import Record
 
 Number = TypeVar("Number", Array, np.ndarray)
-Advanced: TypeAlias = tuple[Chain | Timed, Average | None]
+Advanced: TypeAlias = tuple[Chain | Timed, RunningAverage | None]
 _FEWEST_DRAWS = 20  # that say what is ordinary
 RUNAWAY = 1e4
 

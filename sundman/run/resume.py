@@ -1,40 +1,38 @@
-"""Runs on disk: begin one, or go on with one that was broken off."""
+"""Runs on disk: begin one, go on with one that was broken off, or make one longer."""
 
 from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from typing import cast
+from dataclasses import fields, replace
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from sundman import check
+from sundman._files import sync_directory
 from sundman._trees import with_named_leaves
-from sundman._types import PyTree
+from sundman._types import PyTree, Settings
 from sundman.draws import Draws
-from sundman.draws.divergence import Divergences
+from sundman.draws.divergence import AllDivergedError, DivergenceError, Divergences
+from sundman.draws.draws import open_draws
 from sundman.run import fingerprint, tuned
-from sundman.run.disk_sink import DiskSink, Stop, interruption, to_checkpoint
+from sundman.run.disk_sink import DiskSink, Stop, interruption, progress_of, to_checkpoint
 from sundman.run.execute import execute
+from sundman.run.inputs import TargetLike
 from sundman.run.schedule import Piece
 from sundman.run.setup import RunSetup, prepare
-from sundman.run.spec import RunSpec
+from sundman.run.spec import RunSpec, check_spec
 from sundman.run.state import Progress, RunState
+from sundman.store import arrays as stored_arrays
 from sundman.store import checkpoint
-from sundman.store.directory import (
-    FORMAT,
-    Run,
-    absolute,
-    create,
-    differences,
-    exists,
-    open_run,
-)
-from sundman.store.files import Lock, StoreError
+from sundman.store.arrays import Arrays
+from sundman.store.directory import AGAIN, Run, absolute, clean, create, exists, open_run
+from sundman.store.files import Lock, StoreError, StoreWarning, writing
 from sundman.tune.saved import pack, to_bytes, unpack
 from sundman.tune.state import Problem, WarmUp
 from sundman.tune.warm_up import advance
@@ -44,11 +42,23 @@ from sundman.watch.log import RunLog
 from sundman.watch.progress import ProgressOption, all_watchers
 
 _WARM_UP, _TUNING = "warm-up.npz", "tuning.npz"
+_GIVEN_AGAIN = {"target": "it was begun with resume=True, which leaves its target to the caller"}
+
+
+class _Watching(NamedTuple):
+    """How often a run is saved, and who is told of it."""
+
+    checkpoint_every: int | None
+    progress: ProgressOption
+    watchers: Sequence[Watcher]
 
 
 def resume(
     path: str | os.PathLike[str],
     *,
+    target: TargetLike | None = None,
+    collect: Callable[[PyTree], PyTree] | None = None,
+    online: Callable[[PyTree], PyTree] | None = None,
     checkpoint_every: int | None = None,
     progress: ProgressOption = None,
     watchers: Sequence[Watcher] = (),
@@ -56,11 +66,16 @@ def resume(
     """Go on with a run that was stopped or killed, and return all its draws.
 
     The draws are bit for bit those of a run that was never interrupted, on the same machine and
-    version of JAX. A run that is finished is opened. The call is loaded from ``call.pkl`` by
-    pickle: resume only runs you trust.
+    version of JAX. A run that is finished is opened. Functions are imported by module and name;
+    one that has no such name is given again, and refused if it is another one.
+
+        draws = sundman.resume("runs/mnist")
 
     Args:
       path: what ``store=`` was.
+      target: what is sampled, if it has to be given again.
+      collect: as for :func:`sundman.sample`, if it has to be given again.
+      online: as for :func:`sundman.sample`, if it has to be given again.
       checkpoint_every: blocks between checkpoints; by default half a minute.
       progress: as for :func:`sundman.sample`.
       watchers: others to be told how it goes.
@@ -71,12 +86,106 @@ def resume(
     if checkpoint_every is not None:
         check.count("checkpoint_every", checkpoint_every, least=1)
     run = open_run(path)
-    if run.progress()["finished"]:
-        draws = _judged(run, None)
+    known = run.progress()
+    if known["finished"]:
+        _fail_again(known)
+        draws = _judged(run, None, None)
     else:
-        draws = _continue(run, None, checkpoint_every, progress, watchers)
+        given = _given(target=target, collect=collect, online=online)
+        spec = lambda: _stored_spec(run, given)  # noqa: E731
+        draws = _continue(run, spec, _Watching(checkpoint_every, progress, watchers))
     warn(draws.verdict, stacklevel=2)
     return draws
+
+
+def extend(
+    path: str | os.PathLike[str],
+    *,
+    steps: int | None = None,
+    draws: int | None = None,
+    target: TargetLike | None = None,
+    collect: Callable[[PyTree], PyTree] | None = None,
+    online: Callable[[PyTree], PyTree] | None = None,
+    checkpoint_every: int | None = None,
+    progress: ProgressOption = None,
+    watchers: Sequence[Watcher] = (),
+) -> Draws:
+    """Make a run on disk longer, and return all its draws, old and new.
+
+    They are bit for bit those of a run that was as long from the beginning. The last block, of
+    about a second, may be done again for it.
+
+        draws = sundman.extend("runs/mnist", steps=10_000)
+
+    Args:
+      path: what ``store=`` was.
+      steps: how many more steps; a draw is kept every ``thin`` of them.
+      draws: how many more draws per chain, instead of ``steps``.
+      target: what is sampled, if it has to be given again: see :func:`sundman.resume`.
+      collect: if it has to be given again.
+      online: if it has to be given again.
+      checkpoint_every: blocks between checkpoints; by default half a minute.
+      progress: as for :func:`sundman.sample`.
+      watchers: others to be told how it goes.
+
+    Returns:
+      The draws, which stay on disk and are read when they are used.
+    """
+    if checkpoint_every is not None:
+        check.count("checkpoint_every", checkpoint_every, least=1)
+    if (steps is None) == (draws is None):
+        raise ValueError(f"give one of steps= and draws=; got steps={steps}, draws={draws}")
+    check.count("steps" if draws is None else "draws", steps if draws is None else draws, least=1)
+    run = open_run(path)
+    _fail_again(run.progress())
+    given = _given(target=target, collect=collect, online=online)
+
+    def longer(spec: RunSpec) -> RunSpec:
+        more = draws
+        if more is None:
+            assert steps is not None
+            if spec.sampler.clock.stages is not None or spec.thin_time is not None:
+                raise ValueError(
+                    "draws of this run are not a fixed number of steps apart: say draws="
+                )
+            more = steps // spec.thin
+            if more == 0:
+                raise ValueError(
+                    f"no draw would be kept: steps={steps} is less than thin={spec.thin}"
+                )
+        return replace(spec, draws=spec.draws + more)
+
+    watching = _Watching(checkpoint_every, progress, watchers)
+    found = _continue(run, lambda: _stored_spec(run, given), watching, longer)
+    warn(found.verdict, stacklevel=2)
+    return found
+
+
+def _given(**arguments: object) -> dict[str, object]:
+    return {name: value for name, value in arguments.items() if value is not None}
+
+
+def _stored_spec(run: Run, given: Mapping[str, object]) -> RunSpec:
+    """What was asked of a run, as it is stored and with what is given again."""
+    call = run.call(given)
+    names = {field.name for field in fields(RunSpec)}
+    if not {*call} <= names or not names - {*call} <= {"tuning"}:
+        raise StoreError(f"{run.path / 'call.json'} is damaged: it is not the call of a run")
+    spec = RunSpec(**call)
+    try:
+        check_spec(spec)
+    except (ValueError, TypeError, AttributeError) as error:
+        raise StoreError(f"{run.path / 'call.json'} is damaged: {error}") from None
+    return spec
+
+
+def _fail_again(progress: Settings) -> None:
+    """Raise what the run raised when it failed, if it did."""
+    failure = progress.get("failure")
+    if not isinstance(failure, list) or len(failure) != 2:
+        return
+    kind, message = failure
+    raise (AllDivergedError if kind == "AllDivergedError" else DivergenceError)(str(message))
 
 
 def start_stored(
@@ -102,23 +211,46 @@ def start_stored(
       The draws, which stay on disk.
     """
     where = absolute(path)
+    watching = _Watching(checkpoint_every, progress, watchers)
     if resume and exists(where):
-        return _continue(open_run(where), spec, checkpoint_every, progress, watchers)
+        return _continue(open_run(where), lambda: spec, watching)
     warm = None if spec.auto is None else tuned.start(spec)
     setup, state = _prepared(spec, warm)
-    structure, shapes = fingerprint.layout(spec, setup, state)
-    saved = None if resume else spec  # whoever says resume gives the call, and its data, again
-    about = fingerprint.describe(spec, setup, state)
-    run = create(where, about, saved, structure, shapes, to_checkpoint(state, setup.replicas))
-    if warm is not None:
-        try:
+    like, shapes = fingerprint.layout(spec, setup, state)
+    about = fingerprint.describe(spec, setup, state, like)
+    arguments = {f.name: getattr(spec, f.name) for f in fields(spec) if f.name != "tuning"}
+    left_out = {}
+    if resume:  # whoever says so gives the call again, and its data need not be copied
+        left_out = _GIVEN_AGAIN
+        del arguments["target"]
+    saved = to_checkpoint(state, setup.replicas)
+    run = create(where, about, arguments, left_out, shapes, saved)
+    try:
+        if not resume:
+            _say_how_to_resume(run)
+        if warm is not None:
             spec, setup, state = _tuned(run, spec, *warm, setup.size)
-        except BaseException:
-            assert run.lock is not None
-            run.lock.release()
-            raise
+        draws = run.arrays(run.progress())
+    except BaseException:
+        assert run.lock is not None
+        run.lock.release()
+        raise
     everyone = all_watchers(progress, watchers, RunLog(run.log))
-    return _execute(run, spec, setup, state, checkpoint_every, everyone, None)
+    return _execute(run, draws, spec, setup, state, watching._replace(watchers=everyone), None)
+
+
+def _say_how_to_resume(run: Run) -> None:
+    """Warn at the start of a run that needs more than its path to be resumed."""
+    reasons: Mapping[str, str] = run.about["resumable"]
+    if reasons:
+        again = ", ".join(f"{name}=..." for name in reasons)
+        warnings.warn(
+            f"if this run is broken off, it needs to be given again what has no name to import: "
+            f"{'; '.join(reasons.values())}. Go on with sundman.resume({str(run.path)!r}, {again}) "
+            f"or with the same call, {AGAIN}",
+            StoreWarning,
+            stacklevel=4,
+        )
 
 
 def _prepared(
@@ -150,70 +282,142 @@ def _tuned(
     assert spec.tuning is not None
     plain, arrays = spec.tuning.to_parts()
     if run.file(_TUNING) is None:
-        checkpoint.save(run.checkpoints.resolve(), 0, to_checkpoint(state, setup.replicas))
+        with writing("a checkpoint", run.path, 0):
+            saved_state = to_checkpoint(state, setup.replicas)
+            checkpoint.save(run.checkpoints, run.id, 0, saved_state)
         run.write_file(_TUNING, to_bytes({**plain, "settings": spec.settings}, arrays))
     return spec, setup, state
 
 
 def _continue(
     run: Run,
-    given: RunSpec | None,
-    checkpoint_every: int | None,
-    progress: ProgressOption,
-    watchers: Sequence[Watcher],
+    asked: Callable[[], RunSpec],
+    watching: _Watching,
+    longer: Callable[[RunSpec], RunSpec] | None = None,
 ) -> Draws:
-    run.lock = Lock(run.path)
+    """Go on with a run, if it is the one that was asked for.
+
+    Args:
+      run: its directory.
+      asked: gives what was asked.
+      watching: how often it is saved, and who is told.
+      longer: makes of what was asked a longer run, if it is to be one.
+    """
+    lock = run.lock = Lock(run.path)
     try:
-        if run.about["format"] < FORMAT:
-            raise StoreError(
-                f"{run.path} was begun by sundman {run.about.get('sundman')} in format "
-                f"{run.about['format']}, whose states this version does not go on from: its draws "
-                "can be opened; finish it with that version, or begin again in another store"
-            )
-        spec = cast(RunSpec, run.call()) if given is None else given
-        warm = None if spec.auto is None else tuned.start(spec)
-        size = Piece(**run.about["size"])
+        run = open_run(run.path)  # which another process may have made longer by now
+        run.lock = lock
+        clean(run)
+        spec = asked()
+        first_draws = run.about.get("first_draws", spec.draws)
+        warm = None if spec.auto is None else tuned.start(replace(spec, draws=first_draws))
+        size = _size_of(run)
         setup, first = _prepared(spec, warm, size)
-        differing = differences(run.about["identity"], fingerprint.identify(spec, setup, first))
-        if not differing and given is not None:
-            before = run.about["first_potential"]
-            now = fingerprint.first_potential(setup, first)
-            if not np.isclose(before, now, rtol=1e-3, equal_nan=True):
-                what = "the potential of the first position"
-                differing = [f"{what}: the stored run has {before:.6g}, this one {now:.6g}"]
-        if differing:
-            raise StoreError(
-                f"{run.path} is another run: {'; '.join(differing)}. Use the same arguments, or "
-                "another store"
-            )
-        if run.progress()["finished"]:
-            draws = _judged(run, spec)
-            run.lock.release()
-            return draws
-        if run.about["jax"] != jax.__version__:
-            warnings.warn(
-                f"{run.path} was begun with jax {run.about['jax']}, this is {jax.__version__}: "
-                "the draws to come may differ in the last digits from an uninterrupted run",
-                stacklevel=4,
-            )
+        _refuse_another(run, spec, setup, first)
+        known = run.progress()
+        _fail_again(known)
+        like, _ = fingerprint.layout(spec, setup, first)
+        if known["finished"] and longer is None:
+            found = _judged(run, spec, like)
+            lock.release()
+            return found
+        _warn_of_versions(run)
+        if longer is not None:
+            spec = longer(spec)
+            check_spec(spec)
+            setup, first = _prepared(spec, warm, size)
         if warm is not None:
             spec, setup, first = _tuned(run, spec, *warm, size)
         begun = warm is None or checkpoint.numbers(run.checkpoints) not in ([], [0])
-        state = _restore(run, first) if begun else first
+        state, draws = _restore(run, setup, first) if begun else (first, run.arrays(known))
+        if longer is not None:
+            draws = _lengthen(run, spec, draws, first_draws)
     except BaseException:
-        run.lock.release()
+        lock.release()
         raise
     done = state.progress
     log = RunLog(run.log, keep_draws=done.draws, keep_steps=done.steps)
     note = f"resumed after draw {done.draws:,} of {spec.draws:,}"
-    everyone = all_watchers(progress, watchers, log)
-    return _execute(run, spec, setup, state, checkpoint_every, everyone, note)
+    everyone = all_watchers(watching.progress, watching.watchers, log)
+    return _execute(run, draws, spec, setup, state, watching._replace(watchers=everyone), note)
 
 
-def _restore(run: Run, first: RunState) -> RunState:
-    """The newest whole checkpoint, as a state like the first one."""
-    number, saved = checkpoint.load_latest(run.checkpoints.resolve())
-    checkpoint.remove_from(run.checkpoints, number + 1)
+def _size_of(run: Run) -> Piece:
+    size = run.about["size"]
+    if {*size} != {*Piece._fields} or not all(type(n) is int and n > 0 for n in size.values()):
+        raise StoreError(f"{run.path / 'run.json'} is damaged: size makes no sense")
+    return Piece(**size)
+
+
+def _refuse_another(run: Run, spec: RunSpec, setup: RunSetup, first: RunState) -> None:
+    """Raise if what was asked is not this run."""
+    identity = fingerprint.identify(spec, setup, first)
+    differing = fingerprint.differences(run.about, identity)
+    if not differing:
+        probed = fingerprint.probe(setup, first)
+        differing = fingerprint.differences(run.about, identity, probed)
+    if differing:
+        raise StoreError(
+            f"{run.path} is another run: {'; '.join(differing)}. Use the same arguments, or "
+            "another store"
+        )
+
+
+def _warn_of_versions(run: Run) -> None:
+    stored, now = run.about["versions"], fingerprint.versions()
+    differing = [
+        f"{name} {stored.get(name)}, which is {now.get(name)} here"
+        for name in sorted({*stored, *now})
+        if stored.get(name) != now.get(name)
+    ]
+    if differing:
+        warnings.warn(
+            f"{run.path} was begun with {', '.join(differing)}: the draws to come may differ in "
+            "the last digits from an uninterrupted run",
+            StoreWarning,
+            stacklevel=5,
+        )
+
+
+def _restore(run: Run, setup: RunSetup, first: RunState) -> tuple[RunState, Arrays]:
+    """The newest whole checkpoint before which all draws are whole, and the draws up to it.
+
+    What comes after it is dropped. A checkpoint in the middle of a piece, as the end of a shorter
+    run leaves it, is passed over.
+    """
+    draws = run.arrays(run.progress())
+    sound, reason = draws.sound_draws()
+    ends = np.cumsum([0, *(piece.draws for piece in setup.pieces)])
+    failures = [] if reason is None else [str(reason)]
+    for number, saved in checkpoint.newest_first(run.checkpoints, run.id):
+        if isinstance(saved, StoreError):
+            failures.append(str(saved))
+            continue
+        state = _as_state(run, saved, first)
+        done = state.progress
+        if done.draws > sound or not 0 <= done.pieces < len(ends):
+            continue
+        if done.pieces == number and ends[number] == done.draws:
+            break
+    else:
+        said = "; ".join(failures) or f"there is none in {run.checkpoints}"
+        raise StoreError(f"no usable checkpoint: {said}. The run has to be started again")
+    if failures:
+        warnings.warn(
+            f"the run is damaged, going back to draw {done.draws}: {'; '.join(failures)}",
+            StoreWarning,
+            stacklevel=6,
+        )
+    with writing("where the run goes on from", run.path, done.draws):
+        draws.cut(done.draws)
+        run.write_progress(draws, progress_of(state, finished=False))
+        draws.drop_rest()
+        checkpoint.remove_from(run.checkpoints, number + 1)
+    return state, draws
+
+
+def _as_state(run: Run, saved: checkpoint.Tree, first: RunState) -> RunState:
+    """A checkpoint as a state like the first one."""
 
     def part(name: str, like: PyTree) -> PyTree:
         try:
@@ -228,39 +432,52 @@ def _restore(run: Run, first: RunState) -> RunState:
             raise StoreError(f"the checkpoint in {run.path} does not fit this sampler's state")
         return read
 
-    state = RunState(
+    return RunState(
         chains=jax.tree.map(jnp.asarray, part("chains", first.chains)),
         averages=jax.tree.map(jnp.asarray, part("averages", first.averages)),
         divergences=Divergences(*part("divergences", first.divergences)),
         progress=Progress(*(leaf.item() for leaf in part("progress", first.progress))),
     )
-    run.arrays().check(run.about["arrays"], state.progress.draws)
-    return state
+
+
+def _lengthen(run: Run, spec: RunSpec, draws: Arrays, first_draws: int) -> Arrays:
+    """Room for the draws of a longer run, which is not finished any more."""
+    with writing("a longer run", run.path, draws.draws):
+        (run.path / "verdict.json").unlink(missing_ok=True)
+        sync_directory(run.path)
+        infos = stored_arrays.lengthen(draws.path, run.infos, spec.draws)
+        number = {"draws": spec.draws}
+        settings = {**run.about["settings"], **number}
+        identity = {**run.about["identity"], "draws": str(spec.draws)}
+        about = {**run.about, **number, "settings": settings, "identity": identity}
+        run.write_about({**about, "first_draws": first_draws}, infos)
+        return run.arrays(run.progress())
 
 
 def _execute(
     run: Run,
+    draws: Arrays,
     spec: RunSpec,
     setup: RunSetup,
     state: RunState,
-    checkpoint_every: int | None,
-    watchers: Sequence[Watcher],
+    watching: _Watching,
     note: str | None,
 ) -> Draws:
     assert run.lock is not None
-    written = state.progress.draws
+    like, _ = fingerprint.layout(spec, setup, state)
+    every, _, watchers = watching
     try:
         with Stop() as stop, watched(watchers, spec.settings, note):
-            sink = DiskSink(run, checkpoint_every, stop, watchers, written, setup.replicas)
+            sink = DiskSink(run, draws, every, stop, watchers, setup.replicas)
             execute(spec, setup, state, sink, watchers)
-        return _judged(run, spec)
+        return _judged(run, spec, like)
     finally:
         run.lock.release()
 
 
-def _judged(run: Run, spec: RunSpec | None) -> Draws:
+def _judged(run: Run, spec: RunSpec | None, like: Mapping[str, PyTree] | None) -> Draws:
     """The draws of a finished run with the verdict on it, which is made if there is none yet."""
-    draws = Draws.open(run.path)
+    draws = open_draws(run.path, like)
     if draws.verdict is None:
         verdict = safe_judge(draws, None if spec is None else spec.target)
         with suppress(OSError):  # the draws are there, and without it they are judged again

@@ -90,8 +90,9 @@ def sample(
         costs a tiny target as much as the step.
       per_chain: whether ``init`` has one position per chain, to overrule that reading.
       on_divergence: what to do with a chain whose potential or gradient is not finite, or rises
-        out of all proportion: ``"freeze"`` it where it was last good, ``"restart"`` it from
-        there, or ``"raise"``. In each case its draws from there on have weight 0.
+        out of all proportion: ``"freeze"`` it where it was last good, with weight 0 from there on;
+        ``"restart"`` it from there with new noise, with weight 0 up to the end of the block
+        (``draws.restarts`` has each); or ``"raise"``.
       progress: show how the run goes; by default if it takes long or the output is a terminal.
       watchers: others to be told how it goes, such as :class:`sundman.JsonLines`.
       store: a directory to write the draws to as they come, with checkpoints; the draws returned
@@ -100,6 +101,8 @@ def sample(
         half a minute. SIGINT and SIGTERM make one and stop.
       resume: if ``store`` holds this same run already, go on with it; refused if anything
         differs. A run begun so is resumed by the same call, and its data are not copied to disk.
+        Otherwise functions are found again by module and name; what has none, such as a lambda, is
+        told of by a :class:`sundman.store.StoreWarning` when the run starts.
 
     Returns:
       The draws with their weights; those of a run on disk stay there and are read when used.

@@ -15,7 +15,7 @@ from jax import Array, lax
 
 from sundman._types import PyTree
 from sundman.draws import online
-from sundman.draws.online import Average
+from sundman.draws.online import RunningAverage
 from sundman.run.chain_mapping import (
     draw_in_blocks,
     each_chain,
@@ -96,14 +96,14 @@ def advance(
 def block(
     plan: Plan,
     chains: Chain,
-    averages: Average | None,
+    averages: RunningAverage | None,
     low: Array,
     count: Array,
     batches: PyTree = None,
     *,
     capacity: int,
     thin: int,
-) -> tuple[Chain, Average | None, Record, Health]:
+) -> tuple[Chain, RunningAverage | None, Record, Health]:
     """``count`` draws of every chain, ``thin`` steps apart.
 
     The axes of the records are (draw, chain), or (chain, draw) if chains run one after the other:
@@ -116,8 +116,8 @@ def block(
         batches = jax.tree.map(lambda leaf: leaf.reshape(capacity, thin, *leaf.shape[1:]), batches)
 
     def draw(
-        index: Array, plan: Plan, chain: Chain, average: Average | None
-    ) -> tuple[Chain, Average | None, Record]:
+        index: Array, plan: Plan, chain: Chain, average: RunningAverage | None
+    ) -> tuple[Chain, RunningAverage | None, Record]:
         batch = jax.tree.map(lambda leaf: lax.dynamic_index_in_dim(leaf, index, 0, False), batches)
         left, broke = chain.position, None
         values = plan.collect(left)
@@ -160,21 +160,21 @@ def begin_timed(plan: Plan, chains: Chain, interval: Array) -> Timed:
 def timed_block(
     plan: Plan,
     timed: Timed,
-    averages: Average | None,
+    averages: RunningAverage | None,
     low: Array,
     count: Array,
     interval: Array,
     *,
     capacity: int,
-) -> tuple[Timed, Average | None, Record, Health]:
+) -> tuple[Timed, RunningAverage | None, Record, Health]:
     """``count`` draws of every chain, ``interval`` of physical time apart, of equal weight."""
 
     def behind(timed: Timed) -> Array:
         return timed.ahead <= 0
 
     def draw(
-        _: Array, plan: Plan, timed: Timed, average: Average | None
-    ) -> tuple[Timed, Average | None, Record]:
+        _: Array, plan: Plan, timed: Timed, average: RunningAverage | None
+    ) -> tuple[Timed, RunningAverage | None, Record]:
         def move(timed: Timed) -> Timed:
             chain, _, _, stats = step(plan, timed.chain)
             return Timed(chain, timed.chain.position, stats, timed.ahead + chain.state.clock.dt)

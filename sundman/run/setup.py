@@ -15,7 +15,7 @@ from jax import Array
 from sundman._types import PyTree
 from sundman.draws import online
 from sundman.draws.divergence import Divergences
-from sundman.draws.online import Average
+from sundman.draws.online import RunningAverage
 from sundman.gradients import GradientEstimator, RemembersGradients, Streamed
 from sundman.noise import Purpose, Stream, fold, key_words
 from sundman.run import inputs, schedule
@@ -60,6 +60,11 @@ class RunSetup:
     def replicas(self) -> int:
         """How many copies of a position the sampler moves."""
         return self.plan.sampler.integrator.replicas
+
+    @property
+    def ends_short(self) -> bool:
+        """Whether the last piece has fewer draws than it would have in a longer run."""
+        return bool(self.pieces) and 0 < self.pieces[-1].draws < self.size.draws
 
 
 def prepare(
@@ -171,7 +176,7 @@ def with_memory(chain: Chain, gradient: GradientEstimator) -> Chain:
     return chain._replace(memory=_memories(gradient, chain.position))
 
 
-def _begin_online(chain: Chain, plan: Plan) -> Average | None:
+def _begin_online(chain: Chain, plan: Plan) -> RunningAverage | None:
     """Averages of every chain before the first draw, if any are asked for."""
     if plan.online is None:
         return None

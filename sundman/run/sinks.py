@@ -9,6 +9,7 @@ import numpy as np
 
 from sundman._types import PyTree
 from sundman.draws import Draws
+from sundman.draws.divergence import Failure
 from sundman.draws.online import averaged
 from sundman.run.spec import RunSpec
 from sundman.run.state import RunState
@@ -22,13 +23,16 @@ class DrawSink(Protocol):
         """Take the draws of a block, axes (draw, chain)."""
         ...
 
-    def after_piece(self, state: RunState, *, over: bool, save: bool) -> None:
+    def after_piece(
+        self, state: RunState, *, over: bool, save: bool, failure: Failure | None = None
+    ) -> None:
         """A piece is done and its draws are added.
 
         Args:
           state: of the run after it.
           over: whether that was the last one.
-          save: whether all there is must be saved now, because the run stops here.
+          save: whether all there is must be saved now.
+          failure: what is going to be raised, if the run fails here.
         """
         ...
 
@@ -53,7 +57,9 @@ class MemorySink:
         """Take the draws of a block."""
         self._records.append(record)
 
-    def after_piece(self, state: RunState, *, over: bool, save: bool) -> None:
+    def after_piece(
+        self, state: RunState, *, over: bool, save: bool, failure: Failure | None = None
+    ) -> None:
         """Nothing to do: memory does not outlive the process."""
 
     def draws(self, spec: RunSpec, state: RunState) -> Draws:
@@ -64,6 +70,7 @@ class MemorySink:
             "steps": state.progress.steps,
             "seconds": state.progress.seconds,
             "diverged_step": state.divergences.step.tolist(),
+            "diverged_times": state.divergences.times.tolist(),
         }
         last = state.position(spec.sampler.integrator.replicas)
         return Draws(

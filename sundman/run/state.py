@@ -9,7 +9,7 @@ from jax import Array
 
 from sundman._types import PyTree
 from sundman.draws.divergence import Divergences
-from sundman.draws.online import Average
+from sundman.draws.online import RunningAverage
 from sundman.samplers import SamplerState
 
 
@@ -57,7 +57,7 @@ class RunState(NamedTuple):
     """
 
     chains: Chain | Timed
-    averages: Average | None
+    averages: RunningAverage | None
     divergences: Divergences
     progress: Progress = Progress()
 

@@ -1,15 +1,16 @@
-"""Runs on disk: draws in zarr, checkpoints by orbax, what the run is in JSON.
+"""Runs on disk: data only, that anyone can open without running code from it.
 
-PATH/run.json        what the run is: settings, shapes, versions
-PATH/call.pkl        the call itself, so that it can be resumed by path alone
-PATH/structure.pkl   the pytrees that the arrays belong to
+PATH/run.json        what the run is: settings, shapes, pytrees, versions, its fingerprint
+PATH/call.json       the call that made it: values by class and fields, functions by name
+PATH/data.npz        the arrays of that call
 PATH/draws.zarr      values/<leaf>, weight, stats/<name>; axes (chain, draw, ...)
-PATH/progress.json   how many draws are safe to read
-PATH/checkpoints/    complete states, the last two
+PATH/progress.json   how many draws count, and the checksum of each chunk of them
+PATH/checkpoints/    complete states, the first and the last two
+PATH/verdict.json    whether to trust it, once it is finished
 PATH/log.jsonl       one record per block
 PATH/lock            held while a process writes
 """
 
-from sundman.store.files import StoreError
+from sundman.store.files import StoreError, StoreWarning
 
-__all__ = ["StoreError"]
+__all__ = ["StoreError", "StoreWarning"]

@@ -1,119 +1,344 @@
-"""Draws in zarr: one array per leaf, made at full length, filled block by block.
+"""Draws in zarr: one array per leaf, filled block by block; any zarr reader opens them.
 
-Chunks have checksums and are replaced as a whole, so a crash leaves each as it was or as it
-should be. Which draws count is written elsewhere, after them.
+A chunk is a file that holds a stretch of draws of all chains, replaced as a whole. Which draws
+count, and the checksum of those in each chunk, is written elsewhere after them: a chunk that was
+swapped, doubled or comes from another run is found, and one that holds more draws than count by
+now is not damaged. Reading and writing go through here and not through zarr, which would take a
+missing chunk for NaN, follow links, and run whatever codec a file asks for.
 """
 
 from __future__ import annotations
 
+import contextlib
+import json
 import math
-from collections.abc import Iterable, Mapping
+import re
+import stat
+import sys
+import zlib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import DTypeLike
 
+from sundman._files import sync_directory, write_bytes
 from sundman._optional import needs_extra
-from sundman._types import Index
-from sundman.store.files import StoreError
+from sundman._types import Index, Json
+from sundman.store.files import StoreError, parse_json, read_file
 
 with needs_extra("store", "a stored run"):
+    import google_crc32c
     import zarr
-    from numpy.typing import DTypeLike
-    from zarr.codecs import Crc32cCodec
-from zarr.storage import LocalStore
+    from zarr.codecs import BytesCodec, Crc32cCodec
 
 _CHUNK_BYTES = 4 * 2**20
 _CHECKSUM_BYTES = 4
+_MOST_METADATA = 2**16
+_MOST_AXES = 32
+_PART = re.compile(r"[\w\- ]+")
+_TYPES = re.compile(r"bool|u?int(8|16|32|64)|float(16|32|64)|complex(64|128)")
+_BITS = re.compile(r"bfloat16|float[48]_\w+|u?int[24]")  # which zarr does not know
 
 
-def create(path: Path, shapes: Mapping[str, tuple[tuple[int, ...], DTypeLike]]) -> None:
+@dataclass(frozen=True)
+class ArrayInfo:
+    """What ``run.json`` says of an array.
+
+    Attributes:
+      name: such as ``values/w``.
+      shape: axes (chain, draw, ...); the draws are those of the whole run.
+      dtype: of its numbers.
+      length: draws in a chunk.
+      metadata: the checksum of its ``zarr.json``, but for the number of draws.
+    """
+
+    name: str
+    shape: tuple[int, ...]
+    dtype: np.dtype
+    length: int
+    metadata: str
+
+    @property
+    def stored_dtype(self) -> np.dtype:
+        """The type on disk: that of the bits, of a type that zarr does not know."""
+        return np.dtype(f"<u{self.dtype.itemsize}") if self.dtype.kind == "V" else self.dtype
+
+    @property
+    def chunk_shape(self) -> tuple[int, ...]:
+        """The axes of a chunk."""
+        return self.shape[0], self.length, *self.shape[2:]
+
+    @property
+    def chunk_bytes(self) -> int:
+        """The length of a chunk's file."""
+        rows = tuple(max(size, 1) for size in self.chunk_shape)
+        return math.prod(rows) * self.dtype.itemsize + _CHECKSUM_BYTES
+
+    def chunks(self, draws: int) -> int:
+        """How many chunks hold the first ``draws`` draws; none if a draw has no numbers."""
+        if self.shape[0] * math.prod(self.shape[2:]) == 0:
+            return 0
+        return -(-draws // self.length)
+
+    def file(self, root: Path, index: int) -> Path:
+        """The file of a chunk."""
+        key = ".".join(["c", "0", str(index), *["0"] * (len(self.shape) - 2)])
+        return root / self.name / key
+
+    def to_json(self) -> Json:
+        """For ``run.json``."""
+        return {
+            "shape": list(self.shape),
+            "dtype": self.dtype.name,
+            "chunk": self.length,
+            "metadata": self.metadata,
+        }
+
+    @classmethod
+    def from_json(cls, name: str, content: Json) -> ArrayInfo:
+        """Back again, checked; raises ValueError."""
+        shape, dtype, length = (content[key] for key in ("shape", "dtype", "chunk"))
+        sizes = isinstance(shape, list) and all(type(s) is int and 0 <= s < 2**48 for s in shape)
+        parts = name.split("/")
+        if not (
+            sizes
+            and 2 <= len(shape) <= _MOST_AXES
+            and all(map(_PART.fullmatch, parts))
+            and type(length) is int
+            and length > 0
+            and isinstance(dtype, str)
+            and (_TYPES.fullmatch(dtype) or _BITS.fullmatch(dtype))
+            and isinstance(content["metadata"], str)
+        ):
+            raise ValueError(f"the array {name!r:.50} makes no sense")
+        return cls(name, tuple(shape), np.dtype(dtype), length, content["metadata"])
+
+
+def create(
+    path: Path, shapes: Mapping[str, tuple[tuple[int, ...], DTypeLike]]
+) -> dict[str, ArrayInfo]:
     """Empty arrays, by name; shapes are (chain, draw, ...)."""
     group = zarr.create_group(store=str(path))
+    infos = {}
     for name, (shape, given) in shapes.items():
         dtype = np.dtype(given)
-        bits = dtype.kind == "V"  # zarr does not know bfloat16 and its like
         one = dtype.itemsize * shape[0] * math.prod(shape[2:])
         length = max(1, min(shape[1], _CHUNK_BYTES // max(one, 1)))
+        info = ArrayInfo(name, tuple(shape), dtype, length, "")
+        bits = dtype.kind == "V"
         group.create_array(
             name,
             shape=shape,
-            chunks=tuple(max(size, 1) for size in (shape[0], length, *shape[2:])),
-            dtype=np.dtype(f"u{dtype.itemsize}") if bits else dtype,
+            chunks=tuple(max(size, 1) for size in info.chunk_shape),
+            dtype=info.stored_dtype,
             fill_value=np.nan if dtype.kind in "fc" else None,
             attributes={"bits of": dtype.name} if bits else None,
+            serializer=BytesCodec(endian=None if dtype.itemsize == 1 else "little"),
             compressors=[Crc32cCodec()],
+            chunk_key_encoding={"name": "default", "separator": "."},
         )
+        metadata = _metadata_sum(path / name / "zarr.json")[0]
+        infos[name] = ArrayInfo(name, tuple(shape), dtype, length, metadata)
+    return infos
+
+
+def _metadata_sum(file: Path) -> tuple[str, int]:
+    """The checksum of what a ``zarr.json`` says but for the number of draws; and that number."""
+    content = parse_json(read_file(file, _MOST_METADATA), str(file))
+    try:
+        draws, content["shape"][1] = content["shape"][1], 0
+        return f"{zlib.crc32(json.dumps(content, sort_keys=True).encode()):08x}", int(draws)
+    except (KeyError, TypeError, ValueError, IndexError, OverflowError) as error:
+        raise StoreError(f"{file} is damaged: it does not describe an array ({error})") from None
+
+
+def lengthen(path: Path, infos: Mapping[str, ArrayInfo], draws: int) -> dict[str, ArrayInfo]:
+    """The arrays with room for ``draws`` draws; those that are there stay."""
+    group = zarr.open_group(str(path), mode="r+", zarr_format=3)
+    longer = {}
+    for name, info in infos.items():
+        shape = (info.shape[0], draws, *info.shape[2:])
+        array = group[name]
+        assert isinstance(array, zarr.Array)
+        array.resize(shape)
+        file = path / name / "zarr.json"
+        write_bytes(file, file.read_bytes())  # which zarr has not made durable
+        longer[name] = ArrayInfo(name, shape, info.dtype, info.length, _metadata_sum(file)[0])
+    return longer
+
+
+def _label(info: ArrayInfo, index: int) -> int:
+    """A checksum to begin with, of the chunk's place."""
+    return zlib.crc32(f"{info.name}:{index}".encode())
 
 
 class Arrays:
-    """The arrays of a run, by name."""
+    """The arrays of a run.
 
-    def __init__(self, path: Path, mode: str) -> None:
-        self.path = path
-        try:
-            self._group = zarr.open_group(str(path), mode=mode)  # type: ignore[arg-type]
-        except FileNotFoundError:
-            raise StoreError(f"there are no draws in {path}: the store was damaged") from None
-        except Exception as error:
-            raise StoreError(f"the draws in {path} cannot be opened: {error}") from error
+    Args:
+      path: of the zarr group.
+      infos: what the run says they are, by name.
+      draws: how many count.
+      sums: the checksum of each chunk, by the name of its array.
+    """
 
-    def __getitem__(self, name: str) -> zarr.Array:
-        """One array."""
-        try:
-            array = self._group[name]
-        except KeyError:
-            array = None
-        except Exception as error:
-            raise StoreError(f"{name!r} in {self.path} is damaged: {error}") from error
-        if not isinstance(array, zarr.Array):
-            raise StoreError(f"the array {name!r} is missing from {self.path}")
-        return array
+    def __init__(
+        self,
+        path: Path,
+        infos: Mapping[str, ArrayInfo],
+        draws: int = 0,
+        sums: Mapping[str, list[int]] | None = None,
+    ) -> None:
+        self.path, self.infos, self.draws = path, infos, draws
+        self.sums = {name: list((sums or {}).get(name, ())) for name in infos}
 
-    def write(self, begin: int, columns: Mapping[str, np.ndarray]) -> None:
-        """Put columns, axes (chain, draw, ...), from draw ``begin`` on."""
-        for name, column in columns.items():
-            array = self[name]
-            _check_chunks(array, begin - begin % array.chunks[1], begin)
+    def check_metadata(self) -> None:
+        """Raise if a ``zarr.json`` is not the one that was written with the run."""
+        for name, info in self.infos.items():
+            file = self.path / name / "zarr.json"
             try:
-                array[:, begin : begin + column.shape[1]] = column.view(array.dtype)
-            except ValueError as error:
-                raise StoreError(
-                    f"a chunk of {name!r} in {self.path} is damaged: {error}"
-                ) from error
+                found, draws = _metadata_sum(file)
+            except FileNotFoundError:
+                raise StoreError(f"{file} is missing: restore it from a copy") from None
+            if found != info.metadata or draws < info.shape[1]:
+                raise StoreError(f"{file} is damaged: it is not that of {name!r} in this run")
 
-    def check(self, names: Iterable[str], draws: int) -> None:
-        """Raise if a chunk that holds one of the first ``draws`` draws is missing or cut short."""
-        for name in names:
-            _check_chunks(self[name], 0, draws)
+    def check_sizes(self) -> None:
+        """Raise if a chunk that counts is missing, cut short or no regular file."""
+        for info in self.infos.values():
+            for index in range(info.chunks(self.draws)):
+                file = info.file(self.path, index)
+                with contextlib.suppress(OSError):
+                    about = file.lstat()
+                    if about.st_size == info.chunk_bytes and stat.S_ISREG(about.st_mode):
+                        continue
+                self._read(info, index)  # which says what is wrong
+
+    def sound_draws(self) -> tuple[int, StoreError | None]:
+        """How many draws from the first on are whole in every array; and what is wrong after."""
+        least, reason = self.draws, None
+        for info in self.infos.values():
+            for index in range(info.chunks(least)):
+                try:
+                    self.chunk(info, index)
+                except StoreError as error:
+                    least, reason = index * info.length, error
+                    break
+        return least, reason
+
+    def chunk(self, info: ArrayInfo, index: int) -> np.ndarray:
+        """The draws of a chunk that count, checked, axes (chain, draw, ...)."""
+        begin = index * info.length
+        rows = self._read(info, index)[:, : max(0, self.draws - begin)]
+        sums = self.sums[info.name]
+        if index >= len(sums) or _sum_of(info, index, rows) != sums[index]:
+            raise self._damaged(info, index, "is not what was written there")
+        return rows
+
+    def _read(self, info: ArrayInfo, index: int) -> np.ndarray:
+        """What is in a chunk's file."""
+        file, size = info.file(self.path, index), info.chunk_bytes
+        try:
+            content = read_file(file, size)
+        except FileNotFoundError:
+            raise self._damaged(info, index, "is missing") from None
+        if len(content) != size:
+            raise self._damaged(info, index, f"is {len(content)} bytes long instead of {size}")
+        numbers = np.frombuffer(memoryview(content)[:-_CHECKSUM_BYTES], info.stored_dtype)
+        return numbers.view(info.dtype).reshape(info.chunk_shape)
+
+    def _damaged(self, info: ArrayInfo, index: int, state: str) -> StoreError:
+        first, last = index * info.length, min(self.draws, (index + 1) * info.length) - 1
+        return StoreError(
+            f"draws {first} to {last} of {info.name!r} are damaged: {info.file(self.path, index)} "
+            f"{state}. Restore it from a copy, or run again"
+        )
+
+    def write(self, columns: Mapping[str, np.ndarray]) -> None:
+        """Add columns, axes (chain, draw, ...), after the draws that count, and make them durable.
+
+        They count from now on here; on disk, once their number and checksums are written.
+        """
+        end = self.draws
+        for name, column in columns.items():
+            info = self.infos[name]
+            end = self.draws + column.shape[1]
+            sums = self.sums[name]
+            for index in range(self.draws // info.length, info.chunks(end)):
+                begin = index * info.length
+                chunk = np.zeros(info.chunk_shape, info.dtype)
+                before = max(0, self.draws - begin)
+                if before:
+                    chunk[:, :before] = self.chunk(info, index)
+                part = column[:, max(0, begin - self.draws) : begin + info.length - self.draws]
+                chunk[:, before : before + part.shape[1]] = part
+                content = np.ascontiguousarray(chunk).view(info.stored_dtype).tobytes()
+                content += google_crc32c.value(content).to_bytes(_CHECKSUM_BYTES, "little")
+                write_bytes(info.file(self.path, index), content, sync=False)
+                sums[index:] = [_sum_of(info, index, chunk[:, : end - begin])]
+            sync_directory(self.path / name)
+        self.draws = end
+
+    def cut(self, draws: int) -> None:
+        """Let only the first ``draws`` draws count."""
+        for name, info in self.infos.items():
+            last = info.chunks(draws) - 1
+            if last >= 0 and draws < (last + 1) * info.length:
+                rows = self.chunk(info, last)[:, : draws - last * info.length]
+                self.sums[name][last:] = [_sum_of(info, last, rows)]
+            del self.sums[name][last + 1 :]
+        self.draws = draws
+
+    def drop_rest(self) -> None:
+        """Remove the chunks after the draws that count."""
+        for name, info in self.infos.items():
+            kept = {info.file(self.path, index).name for index in range(info.chunks(self.draws))}
+            for file in (self.path / name).glob("c.*"):
+                if file.name not in kept:
+                    file.unlink()
+            sync_directory(self.path / name)
+
+    def lazy(self, name: str) -> LazyArray:
+        """An array, read when it is asked for."""
+        return LazyArray(self, self.infos[name])
+
+    def to_json(self) -> Json:
+        """The checksums of the chunks, for the file that says how many draws count."""
+        return {name: "".join(f"{one:08x}" for one in sums) for name, sums in self.sums.items()}
 
 
-def _check_chunks(array: zarr.Array, begin: int, end: int) -> None:
-    """Raise if a chunk with draws ``begin`` to ``end`` is not whole: zarr would read it as NaN."""
-    if array.size == 0:
-        return
-    length = array.chunks[1]
-    whole = math.prod(array.chunks) * array.dtype.itemsize + _CHECKSUM_BYTES
-    assert isinstance(array.store, LocalStore)
-    for index in range(begin // length, -(-end // length)):
-        where = (0, index, *[0] * (array.ndim - 2))
-        file = array.store.root / array.path / array.metadata.encode_chunk_key(where)
-        size = file.stat().st_size if file.exists() else -1
-        if size != whole:
-            state = "missing" if size < 0 else f"{size} bytes long instead of {whole}"
-            first, last = max(begin, index * length), min(end, (index + 1) * length) - 1
-            raise StoreError(
-                f"draws {first} to {last} of {array.path!r} are damaged: {file} is {state}. "
-                "Restore it from a copy, or run again"
-            )
+def sums_from_json(
+    content: Json, infos: Mapping[str, ArrayInfo], draws: int
+) -> dict[str, list[int]]:
+    """The checksums of :meth:`Arrays.to_json`, checked; raises ValueError."""
+    sums = {}
+    for name, info in infos.items():
+        text = content[name]
+        if not isinstance(text, str) or not re.fullmatch("[0-9a-f]*", text):
+            raise ValueError(f"the checksums of {name!r} make no sense")
+        if len(text) != 8 * info.chunks(draws):
+            raise ValueError(f"there are {len(text) // 8} checksums of {name!r}")
+        sums[name] = [int(text[i : i + 8], 16) for i in range(0, len(text), 8)]
+    return sums
+
+
+def _sum_of(info: ArrayInfo, index: int, rows: np.ndarray) -> int:
+    """The checksum of the draws of a chunk, and of its place."""
+    total = _label(info, index)
+    for chain in np.ascontiguousarray(rows).view(info.stored_dtype):
+        total = zlib.crc32(np.ascontiguousarray(chain).view(np.uint8).data, total)
+    return total
 
 
 class LazyArray:
-    """The first draws of an array on disk, read when they are asked for."""
+    """An array on disk, read when it is asked for; every chunk that is read is checked."""
 
-    def __init__(self, array: zarr.Array, draws: int) -> None:
-        self._array = array
-        self.shape = (array.shape[0], draws, *array.shape[2:])
-        self.dtype = np.dtype(str(array.attrs.get("bits of", array.dtype)))
+    def __init__(self, arrays: Arrays, info: ArrayInfo) -> None:
+        self._arrays, self._info = arrays, info
+        self.shape = (info.shape[0], arrays.draws, *info.shape[2:])
+        self.dtype = info.dtype
         self.ndim = len(self.shape)
         self.size = math.prod(self.shape)
 
@@ -121,31 +346,37 @@ class LazyArray:
         """Number of chains."""
         return self.shape[0]
 
+    def _chunks(self, rows: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
+        """For each chunk that has some of ``rows``: which of them, where in it, and its draws."""
+        length = self._info.length
+        numbers = rows // length
+        for index in np.unique(numbers).tolist():
+            which = np.flatnonzero(numbers == index)
+            yield which, rows[which] - index * length, self._arrays.chunk(self._info, index)
+
     def __getitem__(self, key: Index) -> np.ndarray:
         """NumPy indexing by integers, slices and, along one axis, arrays of integers."""
         parts = key if isinstance(key, tuple) else (key,)
         if any(part is None or part is Ellipsis for part in parts):
             return np.asarray(self)[key]
         parts = parts + (slice(None),) * (self.ndim - len(parts))
+        if len(parts) > self.ndim:
+            raise IndexError(f"there are {len(parts)} indices for {self.ndim} axes")
         keys = [self._within(part, size) for part, size in zip(parts, self.shape, strict=True)]
-        if any(isinstance(part, slice) and part.step not in (None, 1) for part in keys):
-            keys = [
-                np.arange(self.shape[axis])[k] if isinstance(k, slice) else k
-                for axis, k in enumerate(keys)
-            ]
-        rows = np.arange(self.shape[1])[keys[1]]
-        if rows.size:
-            _check_chunks(self._array, int(rows.min()), int(rows.max()) + 1)
-        try:
-            return np.asarray(self._array.oindex[tuple(keys)]).view(self.dtype)
-        except ValueError as error:
-            raise StoreError(f"{self._array.path!r} is damaged on disk: {error}") from error
+        rows = np.atleast_1d(np.arange(self.shape[1])[keys[1]])
+        others = (keys[0], slice(None), *keys[2:])
+        kept = [len(np.atleast_1d(np.arange(s)[k])) for s, k in zip(self.shape, keys, strict=True)]
+        out = np.empty([kept[0], len(rows), *kept[2:]], self.dtype)
+        if self.size and out.size:
+            for which, places, chunk in self._chunks(rows):
+                out[:, which] = _outer(chunk[:, places], others)
+        alone = tuple(0 if isinstance(part, int) else slice(None) for part in keys)
+        return out[alone]
 
     @staticmethod
     def _within(part: object, size: int) -> slice | int | np.ndarray:
         if isinstance(part, slice):
-            begin, end, step = part.indices(size)
-            return slice(begin, end) if step == 1 else part
+            return part
         rows = np.asarray(part)
         if rows.dtype == bool:
             return np.flatnonzero(rows)
@@ -162,3 +393,16 @@ class LazyArray:
     def __repr__(self) -> str:
         """Shape and type, not contents."""
         return f"LazyArray(shape={self.shape}, dtype={self.dtype})"
+
+
+def _outer(chunk: np.ndarray, keys: tuple[slice | int | np.ndarray, ...]) -> np.ndarray:
+    """The chunk indexed along each axis by itself; an integer keeps its axis."""
+    for axis, key in enumerate(keys):
+        if isinstance(key, slice) and key == slice(None):
+            continue
+        which = [key] if isinstance(key, int) else np.arange(chunk.shape[axis])[key]
+        chunk = np.take(chunk, which, axis)
+    return chunk
+
+
+assert sys.byteorder == "little", "runs on disk are little-endian, and so must be the machine"

@@ -1,128 +1,117 @@
-"""Complete states of a run, written by orbax: each appears at once, the last two are kept."""
+"""Complete states of a run: one file each, durable before its name is. The first and the last two.
+
+A state is an archive of arrays by name, ``group/name``, with a checksum for each, the number of
+pieces it was made after and the id of its run, so that one from another run or another place is
+not taken for it.
+"""
 
 from __future__ import annotations
 
-import logging
-import shutil
-import threading
-import warnings
-import zlib
+import contextlib
+import os
+import re
+from collections.abc import Iterator
 from pathlib import Path
-from types import ModuleType
 from typing import TypeAlias
 
 import numpy as np
 
-from sundman._optional import needs_extra
-from sundman.store.files import StoreError
+from sundman._files import sync_directory, write_with
+from sundman.store.files import StoreError, read_archive, write_archive
 
-_KEPT = 2
-_ONE_AT_A_TIME = threading.Lock()  # orbax in two threads may wait for itself
 Tree: TypeAlias = dict[str, dict[str, np.ndarray]]
+_KEPT = 2
+_FILE = re.compile(r"(\d{9})\.npz")
 
 
-def _checksum(tree: Tree) -> int:
-    total = 0
-    for group in sorted(tree):
-        for name in sorted(tree[group]):
-            array = np.ascontiguousarray(tree[group][name])
-            label = f"{group}/{name}:{array.dtype.str}:{array.shape}".encode()
-            total = zlib.crc32(array.tobytes(), zlib.crc32(label, total))
-    return total
+def _file(directory: Path, number: int) -> Path:
+    return directory / f"{number:09d}.npz"
 
 
-def _orbax() -> ModuleType:
-    with needs_extra("store", "a stored run"):
-        import orbax.checkpoint as orbax
-
-    logging.getLogger("absl").setLevel(logging.ERROR)
-    return orbax
+def _stamp(run: str, number: int) -> np.ndarray:
+    return np.frombuffer(f"{run} {number}".encode(), np.uint8)
 
 
-def save(directory: Path, number: int, tree: Tree) -> None:
-    """Write the state after ``number`` pieces; {group: {name: array}}."""
-    host: Tree = {
-        group: {name: np.asarray(leaf) for name, leaf in parts.items()}
+def save(directory: Path, run: str, number: int, tree: Tree) -> None:
+    """Write a state, and remove those that are not kept.
+
+    Args:
+      directory: of the checkpoints.
+      run: the id of the run.
+      number: how many pieces were done.
+      tree: {group: {name: array}}.
+    """
+    arrays = {
+        f"{group}/{name}": np.asarray(leaf)
         for group, parts in tree.items()
-        if parts
+        for name, leaf in parts.items()
     }
-    host["checksum"] = {"crc32": np.asarray(_checksum(host), np.uint32)}
-    host = _without_empty(host)
-    path = directory / f"{number:09d}"
-    remove_from(directory, number)
-    try:
-        with _ONE_AT_A_TIME, _orbax().StandardCheckpointer() as writer:
-            writer.save(path, host)
-    except OSError:
-        raise
-    except Exception as error:  # tensorstore has errors of its own
-        raise OSError(str(error)) from error
-    for old in numbers(directory)[:-_KEPT]:
-        shutil.rmtree(directory / f"{old:09d}", ignore_errors=True)
+    directory.mkdir(exist_ok=True)
+    arrays["run"] = _stamp(run, number)
+    write_with(_file(directory, number), lambda file: write_archive(file, arrays))
+    for old in numbers(directory)[1:-_KEPT]:
+        _remove(_file(directory, old))
+
+
+def _remove(path: Path) -> None:
+    with contextlib.suppress(OSError):
+        path.unlink()
 
 
 def remove_from(directory: Path, number: int) -> None:
     """Remove states from ``number`` on, as the run goes back there, and unfinished ones."""
-    for path in directory.iterdir() if directory.is_dir() else ():
-        if not path.name.isdigit() or int(path.name) >= number:
-            shutil.rmtree(path, ignore_errors=True)
-
-
-def _without_empty(tree: Tree) -> Tree:
-    """Arrays without elements, which orbax does not take, as one number, and their shapes."""
-    full: Tree = {group: dict(parts) for group, parts in tree.items()}
-    shapes = {}
-    for group, parts in tree.items():
-        for name, array in parts.items():
-            if array.size == 0:
-                full[group][name] = np.zeros((), array.dtype)
-                shapes[f"{group}/{name}"] = np.asarray(array.shape)
-    return {**full, "empty": shapes} if shapes else full
-
-
-def _with_empty(tree: Tree) -> Tree:
-    for where, shape in tree.pop("empty", {}).items():
-        group, name = where.split("/")
-        tree[group][name] = np.zeros(tuple(shape), tree[group][name].dtype)
-    return tree
+    for path in list(directory.iterdir()) if directory.is_dir() else ():
+        match = _FILE.fullmatch(path.name)
+        if match is None or int(match[1]) >= number:
+            _remove(path)
+    sync_directory(directory)
 
 
 def numbers(directory: Path) -> list[int]:
     """The states there are, oldest first; an unfinished one has another name."""
-    if not directory.is_dir():
+    try:
+        names = os.listdir(directory)
+    except OSError:
         return []
-    return sorted(int(path.name) for path in directory.iterdir() if path.name.isdigit())
+    return sorted(int(match[1]) for match in map(_FILE.fullmatch, names) if match)
 
 
-def load(directory: Path, number: int) -> Tree:
-    """One state, checked."""
-    with (
-        _ONE_AT_A_TIME,
-        _orbax().StandardCheckpointer() as reader,
-        warnings.catch_warnings(),
-    ):
-        warnings.simplefilter("ignore")  # no target tree is given: plain arrays are wanted
-        tree = _with_empty(reader.restore(directory / f"{number:09d}"))
-    stored_sum = int(tree.pop("checksum")["crc32"])
-    if stored_sum != _checksum(tree):
-        raise ValueError("the checksum does not fit the contents")
+def load(directory: Path, run: str, number: int) -> Tree:
+    """One state, checked.
+
+    Raises:
+      StoreError: if it is damaged, or that of another run or another place.
+    """
+    path = _file(directory, number)
+    try:
+        arrays = read_archive(path)
+    except FileNotFoundError:
+        raise StoreError(f"{path} is missing") from None
+    stamp = arrays.pop("run", None)
+    if stamp is None or stamp.tobytes() != _stamp(run, number).tobytes():
+        raise StoreError(f"{path} is damaged: it is not state {number} of this run")
+    tree: Tree = {}
+    for name, array in arrays.items():
+        group, _, rest = name.partition("/")
+        tree.setdefault(group, {})[rest] = array
     return tree
 
 
-def load_latest(directory: Path) -> tuple[int, Tree]:
-    """The newest state that is whole; a damaged one is passed over with a warning."""
-    failures = []
+def newest_first(directory: Path, run: str) -> Iterator[tuple[int, Tree | StoreError]]:
+    """Each state with its number, or what is wrong with it."""
     for number in reversed(numbers(directory)):
         try:
-            tree = load(directory, number)
-        except Exception as error:
-            failures.append(f"{directory / f'{number:09d}'}: {error}")
-            continue
-        if failures:
-            warnings.warn(
-                f"a checkpoint is damaged, going back to the one before. {failures[0]}",
-                stacklevel=2,
-            )
-        return number, tree
+            yield number, load(directory, run, number)
+        except StoreError as error:
+            yield number, error
+
+
+def load_latest(directory: Path, run: str) -> Tree:
+    """The newest state that is whole."""
+    failures: list[str] = []
+    for _, state in newest_first(directory, run):
+        if not isinstance(state, StoreError):
+            return state
+        failures.append(str(state))
     reason = "; ".join(failures) or f"there is none in {directory}"
     raise StoreError(f"no usable checkpoint: {reason}. The run has to be started again")

@@ -2,51 +2,59 @@
 
 from __future__ import annotations
 
+import contextlib
 import glob
-import io
 import os
-import pickle
 import shutil
 import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 from numpy.typing import DTypeLike
 
-from sundman._files import write_bytes, write_json
-from sundman._optional import needs_extra
-from sundman._types import PyTree, Settings
+from sundman._files import sync_directory, write_bytes, write_with
+from sundman._types import Settings
 from sundman.store import arrays, checkpoint
-from sundman.store.files import Lock, StoreError, read_json, writing
-
-with needs_extra("store", "a stored run"):
-    import cloudpickle
-
-FORMAT = 2
-_MOVED = {"sundman.runner.online": "sundman.draws.online"}
-_FIELDS = (
-    "arrays",
-    "chains",
-    "first_potential",
-    "has_position",
-    "identity",
-    "jax",
-    "resumable",
-    "settings",
-    "size",
+from sundman.store.arrays import ArrayInfo, Arrays
+from sundman.store.encoding import Decoder, Encoder, NotByName, leaf_count
+from sundman.store.files import (
+    Lock,
+    StoreError,
+    check_archive,
+    read_archive,
+    read_file,
+    read_json,
+    remove_partial,
+    whole_numbers,
+    write_archive,
+    write_json,
+    writing,
 )
 
-
-def differences(stored: Settings, given: Settings) -> list[str]:
-    """What differs between two flat mappings, in words."""
-    differing = []
-    for name in sorted({*stored, *given}):
-        a, b = stored.get(name, "nothing"), given.get(name, "nothing")
-        if a != b:
-            differing.append(f"{name}: the stored run has {a}, this one {b}")
-    return differing
+FORMAT = 3
+AGAIN = "sundman.sample(..., store=..., resume=True)"
+_FIELDS = {
+    "format": int,
+    "id": str,
+    "arrays": dict,
+    "chains": int,
+    "draws": int,
+    "has_position": bool,
+    "identity": dict,
+    "probe": dict,
+    "resumable": dict,
+    "settings": dict,
+    "size": dict,
+    "structure": dict,
+    "versions": dict,
+    "weighting": str,
+}
+_PROGRESS = {"run": str, "draws": int, "finished": bool, "sums": dict}
+_VERDICT = {"status": str, "reasons": list, "note": str}
+_CALL, _DATA = "call.json", "data.npz"
 
 
 @dataclass
@@ -55,7 +63,13 @@ class Run:
 
     path: Path
     about: Settings
+    infos: Mapping[str, ArrayInfo]
     lock: Lock | None = None
+
+    @property
+    def id(self) -> str:
+        """What its checkpoints and its progress carry, too."""
+        return self.about["id"]
 
     @property
     def log(self) -> Path:
@@ -67,14 +81,22 @@ class Run:
         """The directory of the checkpoints."""
         return self.path / "checkpoints"
 
-    def arrays(self, mode: str = "r") -> arrays.Arrays:
-        """The draws."""
-        return arrays.Arrays(self.path / "draws.zarr", mode)
+    def arrays(self, progress: Settings) -> Arrays:
+        """The draws that count at this progress."""
+        try:
+            sums = arrays.sums_from_json(progress["sums"], self.infos, progress["draws"])
+        except (KeyError, ValueError, TypeError) as error:
+            raise StoreError(f"{self.path / 'progress.json'} is damaged: {error}") from None
+        return Arrays(self.path / "draws.zarr", self.infos, progress["draws"], sums)
 
     def file(self, name: str) -> bytes | None:
-        """The content of a file of the run; None if it is not there."""
-        where = self.path / name
-        return where.read_bytes() if where.is_file() else None
+        """The content of an archive of the run, checked; None if it is not there."""
+        try:
+            content = read_file(self.path / name)
+        except FileNotFoundError:
+            return None
+        check_archive(content, str(self.path / name))
+        return content
 
     def write_file(self, name: str, content: bytes) -> None:
         """Write a file of the run, whole or not at all."""
@@ -83,54 +105,79 @@ class Run:
 
     def progress(self) -> Settings:
         """How far the run is, as last written."""
-        return read_json(self.path / "progress.json", ("draws", "finished"))
+        file = self.path / "progress.json"
+        progress = read_json(file, _PROGRESS)
+        chains = self.about["chains"]
+        if progress["run"] != self.id:
+            raise StoreError(f"{file} is damaged: it is that of another run")
+        if not 0 <= progress["draws"] <= self.about["draws"]:
+            raise StoreError(f"{file} is damaged: there cannot be {progress['draws']:,} draws")
+        for name in ("diverged", "diverged_step", "diverged_times"):
+            if not whole_numbers(progress.get(name, [-1] * chains), chains):
+                raise StoreError(f"{file} is damaged: {name} makes no sense")
+        for name in ("steps", "seconds", "pieces"):
+            if not isinstance(progress.get(name, 0), int | float):
+                raise StoreError(f"{file} is damaged: {name} makes no sense")
+        return progress
 
-    def write_progress(self, progress: Settings) -> None:
+    def write_progress(self, draws: Arrays, progress: Settings) -> None:
         """Say how far the run is; readers see these draws from now on."""
-        write_json(self.path / "progress.json", dict(progress))
+        content = {**progress, "run": self.id, "draws": draws.draws, "sums": draws.to_json()}
+        write_json(self.path / "progress.json", content)
 
     def verdict(self) -> Settings | None:
         """The verdict on the run, as last written; None if it was not judged."""
         path = self.path / "verdict.json"
-        return read_json(path, ("status", "reasons", "note")) if path.exists() else None
+        if not path.exists():
+            return None
+        verdict = read_json(path, _VERDICT)
+        pairs = [r for r in verdict["reasons"] if isinstance(r, list) and len(r) == 2]
+        known = ("good", "bad", "unknown")
+        if len(pairs) < len(verdict["reasons"]) or verdict["status"] not in known:
+            raise StoreError(f"{path} is damaged: it is not a verdict")
+        return verdict
 
     def write_verdict(self, verdict: Settings) -> None:
         """Say whether the run can be trusted."""
         write_json(self.path / "verdict.json", verdict)
 
-    def structure(self) -> dict[str, PyTree]:
-        """The skeletons of values, positions and online averages."""
-        return _unpickle(self.path / "structure.pkl")
+    def write_about(self, about: Settings, infos: Mapping[str, ArrayInfo]) -> None:
+        """Say anew what the run is, as one that goes on for longer."""
+        tables = {name: info.to_json() for name, info in infos.items()}
+        write_json(self.path / "run.json", {**about, "arrays": tables})
+        self.about, self.infos = about, infos
 
-    def call(self) -> object:
-        """The call that made the run."""
-        if not self.about["resumable"]["by_path"]:
+    def call(
+        self, given: Mapping[str, object] | None = None, *, ours: bool = False
+    ) -> dict[str, Any]:
+        """The arguments of the call that made the run, by name.
+
+        Args:
+          given: those that are given again.
+          ours: import nothing but this library, for whoever only looks at the run.
+
+        Raises:
+          StoreError: if they cannot be had so; the message says what to do.
+        """
+        given = {} if given is None else given
+        reasons = {n: why for n, why in self.about["resumable"].items() if n not in given}
+        if reasons:
+            again = ", ".join(f"{name}=..." for name in reasons)
             raise StoreError(
-                f"{self.path} cannot be resumed by its path alone: "
-                f"{self.about['resumable']['reason']}. Give the arguments again: "
-                "sundman.sample(..., store=..., resume=True)"
+                f"{self.path} cannot be resumed by its path alone: {'; '.join(reasons.values())}. "
+                f'Give it again: sundman.resume("{self.path}", {again}), or the whole call: {AGAIN}'
             )
-        return _unpickle(self.path / "call.pkl")
-
-
-class _Unpickler(pickle.Unpickler):
-    """Finds classes that have moved since the format before."""
-
-    def find_class(self, module: str, name: str) -> object:
-        """The class of this name, where it is now."""
-        return super().find_class(_MOVED.get(module, module), name)
-
-
-def _unpickle(path: Path) -> PyTree:
-    try:
-        return _Unpickler(io.BytesIO(path.read_bytes())).load()
-    except FileNotFoundError:
-        raise StoreError(f"{path} is missing: the store was damaged") from None
-    except Exception as error:
-        raise StoreError(
-            f"{path} cannot be loaded: {type(error).__name__}: {error}. The modules that define "
-            "the model must be importable here"
-        ) from error
+        file = self.path / _CALL
+        content = read_json(file, {"run": str})
+        if content.pop("run") != self.id:
+            raise StoreError(f"{file} is damaged: it is that of another run")
+        content = {name: value for name, value in content.items() if name not in given}
+        try:
+            data = read_archive(self.path / _DATA)
+        except FileNotFoundError:
+            raise StoreError(f"{self.path / _DATA} is missing: the store was damaged") from None
+        decoder = Decoder(data, ours=ours)
+        return {name: decoder.decode(value) for name, value in content.items()} | {**given}
 
 
 def absolute(path: str | os.PathLike[str]) -> Path:
@@ -151,26 +198,59 @@ def open_run(path: str | os.PathLike[str]) -> Run:
             f"there is no run at {where}: run.json is missing. Start one with "
             "sundman.sample(..., store=...)"
         )
-    about = read_json(where / "run.json", ("format",))
-    if about["format"] > FORMAT:
+    file = where / "run.json"
+    about = read_json(file, {"format": int})
+    if about["format"] != FORMAT:
+        newer = about["format"] > FORMAT
         raise StoreError(
-            f"{where} was written by sundman {about.get('sundman')} in format "
-            f"{about['format']}, newer than the {FORMAT} of this version: update sundman"
+            f"{where} was written by sundman {about.get('sundman')!s:.40} in format "
+            f"{about['format']}, {'newer' if newer else 'older'} than the {FORMAT} of this "
+            f"version: {'update sundman' if newer else 'open it with that version'}"
         )
-    return Run(where, read_json(where / "run.json", _FIELDS))
+    about = read_json(file, _FIELDS)
+    if about["chains"] < 1 or about["draws"] < 0:
+        raise StoreError(f"{file} is damaged: it has {about['chains']} chains")
+    try:
+        infos = {str(n): ArrayInfo.from_json(str(n), t) for n, t in about["arrays"].items()}
+        sizes = {info.shape[:2] for info in infos.values()}
+        if sizes != {(about["chains"], about["draws"])} or "weight" not in infos:
+            raise ValueError("its arrays do not fit its chains and draws")
+        values = sum(name.startswith("values/") for name in infos)
+        if leaf_count(about["structure"]["values"]) != values:
+            raise ValueError("the structure of its values does not fit its arrays")
+    except (KeyError, ValueError, TypeError, AttributeError, RecursionError) as error:
+        raise StoreError(f"{file} is damaged: {error}") from None
+    return Run(where, about, infos)
+
+
+def encoded(arguments: Mapping[str, object]) -> tuple[Settings, dict[str, str], Encoder]:
+    """A call as JSON, why some of its arguments are not in it, and the encoder with its arrays."""
+    encoder, call, reasons = Encoder(), {}, {}
+    for name, value in arguments.items():
+        try:
+            call[name] = encoder.encode(value, name)
+        except NotByName as error:
+            reasons[name] = str(error)
+    return call, reasons, encoder
 
 
 def create(
     path: str | os.PathLike[str],
     about: Settings,
-    call: object,
-    structure: Mapping[str, PyTree],
+    arguments: Mapping[str, object],
+    left_out: Mapping[str, str],
     shapes: Mapping[str, tuple[tuple[int, ...], DTypeLike]],
     state: checkpoint.Tree,
 ) -> Run:
-    """A new run's directory, complete or not there at all; the lock is held.
+    """A new run's directory, complete and durable or not there at all; the lock is held.
 
-    ``call`` is what the run can be resumed with by its path, None if it is to be given again.
+    Args:
+      path: where.
+      about: what ``run.json`` says.
+      arguments: what the run can be resumed with by its path.
+      left_out: arguments that are not kept, and why.
+      shapes: of its arrays, by name.
+      state: the first one.
     """
     where = absolute(path)
     if where.exists() and (not where.is_dir() or any(where.iterdir())):
@@ -186,22 +266,38 @@ def create(
             _remove_litter(where)
             building.mkdir(parents=True)
             lock = Lock(building)
-            arrays.create(building / "draws.zarr", shapes)
-            write_bytes(building / "structure.pkl", cloudpickle.dumps(dict(structure)))
-            resumable = _save_call(building / "call.pkl", call)
-            written = {"format": FORMAT, "created": datetime.now(UTC).isoformat()}
-            full = {**written, **about, "resumable": resumable, "arrays": list(shapes)}
-            write_json(building / "progress.json", {"draws": 0, "finished": False})
-            checkpoint.save(building.resolve() / "checkpoints", 0, state)
-            write_json(building / "run.json", full)
+            infos = arrays.create(building / "draws.zarr", shapes)
+            call, reasons, encoder = encoded(arguments)
+            run_id = uuid.uuid4().hex
+            write_json(building / _CALL, {**call, "run": run_id})
+            write_with(building / _DATA, lambda file: write_archive(file, encoder.arrays))
+            written = {"format": FORMAT, "id": run_id, "created": datetime.now(UTC).isoformat()}
+            missing = {**left_out, **reasons}
+            run = Run(building, {**written, **about, "resumable": missing}, infos, lock)
+            run.write_progress(Arrays(building / "draws.zarr", infos), {"finished": False})
+            checkpoint.save(run.checkpoints, run_id, 0, state)
+            run.write_about(run.about, infos)
+            _sync_tree(building)
             building.rename(where)
+            sync_directory(where.parent)
     except BaseException:
         if lock is not None:
             lock.release()
         shutil.rmtree(building, ignore_errors=True)
         raise
     lock.moved_to(where)
-    return Run(where, read_json(where / "run.json"), lock)
+    opened = open_run(where)
+    opened.lock = lock
+    return opened
+
+
+def _sync_tree(root: Path) -> None:
+    """Make every file and directory below durable."""
+    for directory, _, files in os.walk(root, topdown=False):
+        for name in files:
+            with open(Path(directory, name), "rb") as file:
+                os.fsync(file.fileno())
+        sync_directory(Path(directory))
 
 
 def _remove_litter(where: Path) -> None:
@@ -215,12 +311,7 @@ def _remove_litter(where: Path) -> None:
         lock.release()
 
 
-def _save_call(path: Path, call: object) -> Settings:
-    if call is None:
-        return {"by_path": False, "reason": "it was begun with resume=True"}
-    try:
-        content = cloudpickle.dumps(call)
-    except Exception as error:
-        return {"by_path": False, "reason": f"its arguments cannot be saved ({error})"}
-    write_bytes(path, content)
-    return {"by_path": True, "reason": ""}
+def clean(run: Run) -> None:
+    """Remove what a killed writer left half written; the lock is held."""
+    with contextlib.suppress(OSError):
+        remove_partial(run.path)

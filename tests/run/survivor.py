@@ -14,6 +14,10 @@ from sundman.run import schedule as blocks
 from sundman.store import directory as runs
 
 
+def square(x):
+    return jnp.sum(x**2)
+
+
 def toy() -> dict:
     sampler = sundman.samadams(0.02, gamma=2.0, alpha=0.5, r=0.5)
     return {
@@ -23,7 +27,7 @@ def toy() -> dict:
         "chains": 3,
         "draws": 240,
         "thin": 500,
-        "online": lambda x: jnp.sum(x**2),
+        "online": square,
     }
 
 

@@ -7,8 +7,8 @@ import pytest
 
 import sundman
 from sundman.data import HostBatches
-from sundman.run import disk_sink as stored
 from sundman.run.schedule import Piece
+from sundman.store.directory import Run
 from tests.store.runs import Crash, Do, assert_same, crash
 
 KEY = jax.random.key(3)
@@ -190,7 +190,9 @@ def test_restart_goes_on():
     def rare(x):
         return bowl(x) + jnp.where(jnp.abs(x[0]) > 2.5, jnp.inf, 0.0)
 
-    with pytest.warns(sundman.DivergenceWarning, match="put back and went on"):
+    with pytest.warns(
+        sundman.DivergenceWarning, match="put back to where they were last good and went on"
+    ):
         draws = sundman.sample(
             rare, SGLD, key=KEY, init=STARTS, chains=3, draws=6000, on_divergence="restart"
         )
@@ -221,15 +223,15 @@ def test_all_chains_lost_ends_the_run(tmp_path, on_disk):
 
 @pytest.mark.filterwarnings("ignore::sundman.DivergenceWarning")
 def test_all_chains_lost_and_killed_before_that_is_written(tmp_path, monkeypatch):
-    start, write = starts(40).at[:, 3].set(40), stored.DiskSink._write_progress
+    start, write = starts(40).at[:, 3].set(40), Run.write_progress
 
-    def dies(self, state, *, finished):
-        if finished:
+    def dies(self, draws, progress):
+        if progress["finished"]:
             raise Crash
-        write(self, state, finished=finished)
+        write(self, draws, progress)
 
     with monkeypatch.context() as patch:
-        patch.setattr(stored.DiskSink, "_write_progress", dies)
+        patch.setattr(Run, "write_progress", dies)
         with pytest.raises(Crash):
             run("potential", init=start, store=tmp_path / "run")
     draws = sundman.resume(tmp_path / "run")
@@ -246,6 +248,40 @@ def test_all_chains_lost_in_the_burn_in(tmp_path, on_disk):
         pytest.raises(ValueError, match="every chain diverged in the burn-in"),
     ):
         run("potential", init=start, burn_in=60, **store)
+    if on_disk:
+        for _ in range(2):
+            with pytest.raises(sundman.AllDivergedError, match="every chain diverged in the burn"):
+                sundman.resume(tmp_path / "run")
+        with pytest.raises(sundman.AllDivergedError, match="every chain diverged in the burn"):
+            run("potential", init=start, burn_in=60, resume=True, **store)
+
+
+@pytest.mark.parametrize("draws", [50, 44])
+def test_a_run_that_raised_raises_again(tmp_path, draws):
+    """Also if it was the last block that did."""
+    with pytest.raises(sundman.DivergenceError) as first:
+        run("potential", on_divergence="raise", store=tmp_path / "run", draws=draws)
+    for _ in range(2):
+        with pytest.raises(sundman.DivergenceError) as again:
+            sundman.resume(tmp_path / "run")
+        assert str(again.value) == str(first.value)
+
+
+@pytest.mark.filterwarnings("ignore::sundman.DivergenceWarning")
+def test_a_run_that_raised_and_was_killed_before_that_is_written(tmp_path, monkeypatch):
+    write = Run.write_progress
+
+    def dies(self, draws, progress):
+        if "failure" in progress:
+            raise Crash
+        write(self, draws, progress)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Run, "write_progress", dies)
+        with pytest.raises(Crash):
+            run("potential", on_divergence="raise", store=tmp_path / "run")
+    with pytest.raises(sundman.DivergenceError, match="ran away at step"):
+        sundman.resume(tmp_path / "run")
 
 
 @pytest.mark.parametrize(

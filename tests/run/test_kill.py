@@ -47,7 +47,7 @@ def whole(request, tmp_path_factory):
 def draws_done(path: Path) -> int:
     """Draws that count; -1 while the run is being built, -2 before."""
     try:
-        return read_json(path / "progress.json")["draws"]
+        return read_json(path / "progress.json", {})["draws"]
     except StoreError:
         return -1 if list(path.parent.glob(f".{path.name}.*.building")) else -2
 

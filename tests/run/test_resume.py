@@ -15,11 +15,21 @@ from tests.store.runs import Do, assert_same, broken_off, crash, run, small_piec
 
 RNG = np.random.default_rng(2)
 X = RNG.normal(size=(30, 2)).astype(np.float32)
+
+
+def linear(w, x):
+    return x @ w
+
+
+def total(x):
+    return {"sum": jnp.sum(x)}
+
+
 POSTERIOR = sundman.Posterior(
-    lambda w, x: x @ w, likelihood=sundman.likelihoods.gaussian(1.0), data=(X, X @ np.ones(2))
+    linear, likelihood=sundman.likelihoods.gaussian(1.0), data=(X, X @ np.ones(2))
 )
 VARIANTS = {
-    "thin": {"thin": 3, "weighting": "arriving", "collect": lambda x: {"sum": jnp.sum(x)}},
+    "thin": {"thin": 3, "weighting": "arriving", "collect": total},
     "thin_time": {"thin_time": 0.2},
     "equal": {"weighting": "equal", "stats": (), "burn_in": 0, "chains": 1, "online": None},
     "minibatch": {"target": POSTERIOR, "sampler": sundman.sgld(1e-3), "batch_size": 7},
@@ -120,7 +130,7 @@ def test_a_second_interrupt_stops_at_once(tmp_path):
     with pytest.raises(KeyboardInterrupt) as caught:
         run(path, watchers=[Do(5, twice)], checkpoint_every=100)
     assert not isinstance(caught.value, sundman.Interrupted)
-    assert read_json(path / "progress.json")["draws"] == 8
+    assert read_json(path / "progress.json", {})["draws"] == 8
     assert_same(sundman.resume(path), run())
 
 

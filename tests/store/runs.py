@@ -100,13 +100,6 @@ def assert_same(found, wanted):
     assert found.settings["steps"] == wanted.settings["steps"]
 
 
-# orbax leaves threads behind when it fails
-ORBAX_FAILS = [
-    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
-    pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning"),
-]
-
-
 @cache
 def whole():
     """The run in memory, never broken off."""

@@ -6,9 +6,12 @@ import numpy as np
 import pytest
 
 import sundman
-from sundman import likelihoods, priors
+from sundman import clocks, likelihoods, priors
+from sundman.clocks import monitors
 from sundman.configuration import native_noise
 from sundman.data import HostBatches
+from sundman.gradients import Noisy
+from sundman.run import fingerprint
 from sundman.store.files import StoreError
 from tests.store.runs import assert_same, bowl, broken_off, run
 
@@ -47,7 +50,7 @@ IN_A_DICT = {"target": lambda p: bowl(p["a"]), "online": lambda p: p["a"]}
         ),
         ({"init": jnp.ones(3)}, r"position.x: the stored run has float32\[2, 2\], this one .*3\]"),
         ({"init": {"a": jnp.ones(2)}, **IN_A_DICT}, "position.a: the stored run has nothing"),
-        ({"init": jnp.full(2, 2.0)}, "potential of the first position: .* 1, this one 4"),
+        ({"init": jnp.full(2, 2.0)}, "first position: the stored run has crc32"),
         ({"target": deep_bowl}, "target: the stored run has bowl, this one deep_bowl"),
         ({"sampler": sundman.sgld(0.05)}, "clock: "),
         ({"sampler": sundman.sa_sgld(0.05, alpha=2.0, m=0.1, M=10.0, r=0.5)}, "alpha: .*1.*2"),
@@ -74,15 +77,6 @@ def test_two_differences_are_both_named(part):
         run(part, resume=True, chains=3, draws=40)
 
 
-def test_a_function_of_the_same_name_that_does_something_else(part):
-    def other(x):
-        return 3.0 * bowl(x)
-
-    other.__qualname__ = "bowl"
-    with pytest.raises(StoreError, match=r"potential of the first position: .* 1, this one 3"):
-        run(part, resume=True, target=other)
-
-
 def test_the_same_arguments_go_on(part):
     assert_same(run(part, resume=True), run())
 
@@ -92,21 +86,127 @@ def test_resume_begins_a_run_that_is_not_there(tmp_path):
     assert_same(run(tmp_path / "run", resume=True), run())
 
 
+def named(function, name="same"):
+    """The function under a name that others have, too."""
+    function.__name__ = function.__qualname__ = name
+    return function
+
+
+def two(scale):
+    """A potential of two entries, of which the first is held the tighter."""
+    return named(lambda p: jnp.sum(scale[0] * p["a"] ** 2 + scale[1] * p["b"] ** 2))
+
+
+TWO = {"init": {"a": jnp.ones(2), "b": jnp.ones(2)}, "sampler": SGLD, "online": None}
+SUNDMAN = {"alpha": 1.0, "m": 0.1, "M": 10.0, "r": 0.5}
+
+
+def watching(function):
+    clock = clocks.sundman(0.05, **SUNDMAN, monitor=monitors.function(named(function)))
+    return sundman.compose(sundman.integrators.euler_maruyama(), clock)
+
+
+def scheduled(function):
+    return sundman.compose(sundman.integrators.euler_maruyama(), clocks.schedule(named(function)))
+
+
+def steps_of(clock):
+    return {"sampler": sundman.compose(sundman.integrators.euler_maruyama(), clock)}
+
+
+# (as it was begun, as it is resumed, what is said)
+EDITED = {
+    "a potential": ({"target": two((1, 2))}, {"target": two((1, 3))}, "U near the first"),
+    "a potential equal where it begins": (
+        {"target": named(lambda p: bowl(p["a"]) + bowl(p["b"]))},
+        {"target": named(lambda p: bowl(p["a"]) ** 2 + bowl(p["b"]))},
+        "U near the first position|the gradient of U",
+    ),
+    "swapped entries": ({"target": two((1, 2))}, {"target": two((2, 1))}, "the gradient of U near"),
+    "another constant in U": (
+        {"target": two((1, 2))},
+        {"target": named(lambda p: two((1, 2))(p) + 5.0)},
+        "U near the first",
+    ),
+    "noise": (
+        {"target": Noisy(two((1, 2)), 1.0)},
+        {"target": Noisy(two((1, 2)), 1.1)},
+        "target.*: the stored run has .*1.0.*, this one .*1.1",
+    ),
+    "no noise": (
+        {"target": Noisy(two((1, 2)), 1.0)},
+        {"target": two((1, 2))},
+        "target: the stored run has",
+    ),
+    "schedule": (
+        {"sampler": scheduled(lambda n: 1e-3)},
+        {"sampler": scheduled(lambda n: 2e-3)},
+        "dt near the first position",
+    ),
+    "a schedule that changes late": (
+        {"sampler": scheduled(lambda n: jnp.where(n < 500, 1e-3, 1e-4))},
+        {"sampler": scheduled(lambda n: jnp.where(n < 500, 1e-3, 1e-5))},
+        "dt near the first position",
+    ),
+    "monitor": (
+        {"sampler": watching(lambda g, p: jnp.sum(g["a"] ** 2))},
+        {"sampler": watching(lambda g, p: 3 * jnp.sum(g["a"] ** 2))},
+        "dt near the first position",
+    ),
+    "psi": (
+        steps_of(clocks.sundman(0.05, **SUNDMAN, psi="research_code")),
+        steps_of(clocks.sundman(0.05, **SUNDMAN, psi="published")),
+        "psi: the stored run has research_code, this one published",
+    ),
+    "collect": (
+        {"collect": named(lambda p: p["a"])},
+        {"collect": named(lambda p: p["b"] ** 2)},
+        "collect near the first position",
+    ),
+    "collect that is dropped": (
+        {"collect": named(lambda p: p)},
+        {},
+        "collect: the stored run has True, this one False",
+    ),
+    "online": (
+        {"online": named(lambda p: p["a"])},
+        {"online": named(lambda p: 2 * p["a"])},
+        "online near the first position",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", EDITED)
+def test_an_edited_function_of_the_same_name_is_found(tmp_path, name):
+    before, after, said = EDITED[name]
+    common = {"target": two((1, 2)), **TWO}
+    broken_off(tmp_path / "run", piece=3, **{**common, **before})
+    with pytest.raises(StoreError, match=f"is another run: .*({said})"):
+        run(tmp_path / "run", resume=True, **{**common, **after})
+    assert_same(
+        run(tmp_path / "run", resume=True, **{**common, **before}), run(**{**common, **before})
+    )
+
+
 def linear(w, x):
     return x @ w
 
 
 def posterior(**changes):
     arguments = {"data": (X, Y), "likelihood": likelihoods.gaussian(1.0), **changes}
-    return sundman.Posterior(linear, **arguments)
+    apply = arguments.pop("apply", linear)
+    return sundman.Posterior(apply, **arguments)
 
 
 OTHERS = [
     ({"data": (X, Y + 1)}, "target.data: the stored run has crc32"),
     ({"data": (X[:10], Y[:10])}, "target.rows: the stored run has 20, this one 10"),
-    ({"likelihood": likelihoods.gaussian(2.0)}, "potential of the first position"),
-    ({"prior": priors.gaussian(3.0)}, "potential of the first position"),
+    ({"data": (np.float16(X), Y)}, "target.data: the stored run has crc32"),
+    ({"likelihood": likelihoods.gaussian(2.0)}, "target.likelihood.*: the stored run has 1.0"),
+    ({"prior": priors.gaussian(3.0)}, "target.prior.* the stored run has .*1.*, this one .*3"),
+    ({"prior": priors.laplace(1.0)}, "target.prior.*: the stored run has .*this one"),
     ({"temperature": 0.5}, "temperature: the stored run has 1.0, this one 0.5"),
+    ({"apply": named(lambda w, x: 1.01 * (x @ w), "linear")}, "the gradient of U near"),
 ]
 
 
@@ -118,30 +218,71 @@ def test_another_posterior_is_refused(tmp_path):
             run(path, target=posterior(**change), sampler=SGLD, resume=True)
 
 
+def test_another_estimator_is_refused(tmp_path):
+    path, center = tmp_path / "run", jnp.zeros(2)
+    estimator = sundman.gradients.control_variate
+    begun = estimator(posterior(), 5, at=center)
+    broken_off(path, target=begun, sampler=SGLD, piece=4)
+    for other in (
+        estimator(posterior(), 4, at=center),
+        estimator(posterior(), 5, at=center + 0.1),
+        sundman.gradients.minibatch(posterior(), 5),
+    ):
+        with pytest.raises(StoreError, match=r"is another run: .*target"):
+            run(path, target=other, sampler=SGLD, resume=True)
+
+
+def test_other_host_batches_are_refused(tmp_path):
+    def streamed(scale):
+        return posterior(
+            data=HostBatches([(scale * X[i : i + 5], Y[i : i + 5]) for i in (0, 5)], size=20)
+        )
+
+    path = tmp_path / "run"
+    broken_off(path, target=streamed(1.0), sampler=SGLD, piece=4)
+    with pytest.raises(StoreError, match=r"target.data.first batch: the stored run has crc32"):
+        run(path, target=streamed(2.0), sampler=SGLD, resume=True)
+
+
+def test_another_precision_is_refused(part):
+    with (
+        jax.default_matmul_precision("float32"),
+        pytest.raises(StoreError, match="precision of matrix products: the stored run has None"),
+    ):
+        run(part, resume=True)
+
+
+def test_other_versions_are_told_and_go_on(part, monkeypatch):
+    real = fingerprint.versions()
+    monkeypatch.setattr(fingerprint, "versions", lambda: {**real, "jax": "0.0.1"})
+    with pytest.warns(sundman.store.StoreWarning, match=r"begun with jax .* which is 0.0.1 here"):
+        draws = run(part, resume=True)
+    assert_same(draws, run())
+
+
 def batches():
     for i in range(0, 20, 5):
         yield X[i : i + 5], Y[i : i + 5]
 
 
-class NotPicklable:
+class OnlyHere:
     """An iterable of batches that holds on to the process it lives in."""
-
-    def __reduce__(self):
-        raise TypeError("it holds an open file")
 
     def __iter__(self):
         return batches()
 
 
-def test_a_call_that_cannot_be_saved_goes_on_with_its_arguments(tmp_path):
+def test_a_call_that_cannot_be_kept_goes_on_with_its_arguments(tmp_path):
     def arguments():
-        target = posterior(data=HostBatches(NotPicklable(), size=20))
+        target = posterior(data=HostBatches(OnlyHere(), size=20))
         return {"target": target, "sampler": SGLD, "thin": 3, "draws": 12, "burn_in": 5}
 
     whole = run(**arguments())
     path = tmp_path / "run"
     broken_off(path, piece=3, **arguments())
-    with pytest.raises(StoreError, match=r"cannot be saved \(it holds an open file\).*resume=True"):
+    with pytest.raises(
+        StoreError, match=r"target.data is a HostBatches.*target=\.\.\..*resume=True"
+    ):
         sundman.resume(path)
     assert_same(run(path, resume=True, **arguments()), whole)
     assert_same(sundman.resume(path), whole)

@@ -1,10 +1,6 @@
-"""A state is stored by the names of its leaves; a run of the format before can be opened."""
-
-import tarfile
-from pathlib import Path
+"""A state is stored by the names of its leaves."""
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -13,40 +9,8 @@ from sundman._trees import named_leaves, with_named_leaves
 from sundman.run.disk_sink import to_checkpoint
 from sundman.run.setup import prepare
 from sundman.run.spec import RunSpec
-from sundman.store.files import StoreError
 
-HERE = Path(__file__).parent
 SA = sundman.sa_sgld(1e-3, alpha=0.1, m=0.1, M=10.0, r=0.5)
-
-
-def sample(**options):
-    settings = {"key": jax.random.key(0), "burn_in": 5, "chains": 2, "online": jnp.square}
-    target = sundman.targets.star()
-    return sundman.sample(target, SA, steps=24, progress=False, **settings, **options)
-
-
-@pytest.fixture
-def old(tmp_path):
-    """A run of sundman 0.1, stopped after 8 of 24 draws."""
-    with tarfile.open(HERE / "format_1.tar.gz") as archive:
-        archive.extractall(tmp_path, filter="data")
-    return tmp_path / "run"
-
-
-def test_a_run_of_the_format_before_is_opened(old):
-    draws, expected = sundman.Draws.open(old), np.load(old / "expected.npz")
-    np.testing.assert_array_equal(np.asarray(draws.position), expected["position"])
-    np.testing.assert_array_equal(draws.weight, expected["weight"])
-    np.testing.assert_array_equal(draws.last, expected["last"])
-    assert draws.online is not None
-    np.testing.assert_array_equal(draws.online.weighted, expected["online"])
-
-
-def test_a_run_of_the_format_before_is_not_gone_on_with(old):
-    with pytest.raises(StoreError, match=r"sundman 0\.1\.0 in format 1.*can be opened"):
-        sample(store=old, resume=True)
-    with pytest.raises(StoreError, match=r"sundman 0\.1\.0 in format 1.*can be opened"):
-        sundman.resume(old)
 
 
 def test_the_leaves_of_a_checkpoint_have_names():
