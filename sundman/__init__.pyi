@@ -28,6 +28,7 @@ from .draws import DivergenceWarning as DivergenceWarning
 from .draws import Draws as Draws
 from .draws import TrustWarning as TrustWarning
 from .draws import Verdict as Verdict
+from .draws import export as export
 from .posterior import Batch as Batch
 from .posterior import Position as Position
 from .posterior import Posterior as Posterior
@@ -56,6 +57,7 @@ from .recipes.preconditioned import sgrhmc as sgrhmc
 from .recipes.preconditioned import sgrld as sgrld
 from .run import sample as sample
 from .run.disk_sink import Interrupted as Interrupted
+from .run.resume import extend as extend
 from .run.resume import resume as resume
 from .samplers import Sampler as Sampler
 from .samplers import SamplerState as SamplerState

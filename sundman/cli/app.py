@@ -1,7 +1,7 @@
 """The commands and their names, and those of them that are small.
 
 ``cite`` and ``reproduce`` are about the papers; ``diagnose``, ``report`` and ``resume`` about runs
-that are on disk.
+that are on disk, as are those of :mod:`sundman.cli.runs`.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from sundman.cli.demo import demo
 from sundman.cli.errors import Stopped, UserError, as_user_error, unknown
 from sundman.cli.options import Command, Group
 from sundman.cli.output import REPORT, RESULTS, console, print_line, print_table, resumable, runs_in
+from sundman.cli.runs import Run, export, extend, rm, runs
 from sundman.cli.settings import SETTINGS, command_of
 from sundman.cli.toy import repeat as repeat_toy
 from sundman.cli.toy import toy
@@ -36,14 +37,6 @@ app = typer.Typer(
     rich_markup_mode="markdown",
     help="Langevin samplers with an adaptive step, from the shell.",
 )
-Run = Annotated[
-    Path,
-    typer.Argument(
-        metavar="RUN",
-        help="What --output was, or the store= of a run in Python.",
-        show_default=False,
-    ),
-]
 
 
 def _version(wanted: bool) -> None:
@@ -269,5 +262,9 @@ def _make_writable(page: Path, force: bool) -> None:
         raise UserError(f"cannot write {page}: {error.strerror}; use another --output") from None
 
 
-for command in (demo, toy, bnn, reproduce, diagnose, report, resume, cite):
+for command in (
+    *(demo, toy, bnn, reproduce),
+    *(runs, diagnose, report, resume, extend, export, rm),
+    cite,
+):
     app.command(cls=Command)(command)

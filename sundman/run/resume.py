@@ -7,6 +7,7 @@ import warnings
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import fields, replace
+from functools import partial
 from typing import NamedTuple
 
 import jax
@@ -92,8 +93,8 @@ def resume(
         draws = _judged(run, None, None)
     else:
         given = _given(target=target, collect=collect, online=online)
-        spec = lambda: _stored_spec(run, given)  # noqa: E731
-        draws = _continue(run, spec, _Watching(checkpoint_every, progress, watchers))
+        watching = _Watching(checkpoint_every, progress, watchers)
+        draws = _continue(run, partial(_stored_spec, given), watching)
     warn(draws.verdict, stacklevel=2)
     return draws
 
@@ -156,7 +157,7 @@ def extend(
         return replace(spec, draws=spec.draws + more)
 
     watching = _Watching(checkpoint_every, progress, watchers)
-    found = _continue(run, lambda: _stored_spec(run, given), watching, longer)
+    found = _continue(run, partial(_stored_spec, given), watching, longer)
     warn(found.verdict, stacklevel=2)
     return found
 
@@ -165,13 +166,13 @@ def _given(**arguments: object) -> dict[str, object]:
     return {name: value for name, value in arguments.items() if value is not None}
 
 
-def _stored_spec(run: Run, given: Mapping[str, object]) -> RunSpec:
+def _stored_spec(given: Mapping[str, object], run: Run) -> RunSpec:
     """What was asked of a run, as it is stored and with what is given again."""
     call = run.call(given)
     names = {field.name for field in fields(RunSpec)}
     if not {*call} <= names or not names - {*call} <= {"tuning"}:
         raise StoreError(f"{run.path / 'call.json'} is damaged: it is not the call of a run")
-    spec = RunSpec(**call)
+    spec = replace(RunSpec(**call), draws=run.about["draws"])  # it may have become longer
     try:
         check_spec(spec)
     except (ValueError, TypeError, AttributeError) as error:
@@ -213,7 +214,7 @@ def start_stored(
     where = absolute(path)
     watching = _Watching(checkpoint_every, progress, watchers)
     if resume and exists(where):
-        return _continue(open_run(where), lambda: spec, watching)
+        return _continue(open_run(where), lambda _: spec, watching)
     warm = None if spec.auto is None else tuned.start(spec)
     setup, state = _prepared(spec, warm)
     like, shapes = fingerprint.layout(spec, setup, state)
@@ -291,7 +292,7 @@ def _tuned(
 
 def _continue(
     run: Run,
-    asked: Callable[[], RunSpec],
+    asked: Callable[[Run], RunSpec],
     watching: _Watching,
     longer: Callable[[RunSpec], RunSpec] | None = None,
 ) -> Draws:
@@ -308,7 +309,7 @@ def _continue(
         run = open_run(run.path)  # which another process may have made longer by now
         run.lock = lock
         clean(run)
-        spec = asked()
+        spec = asked(run)
         first_draws = run.about.get("first_draws", spec.draws)
         warm = None if spec.auto is None else tuned.start(replace(spec, draws=first_draws))
         size = _size_of(run)

@@ -35,7 +35,7 @@ from sundman.targets import Target
 from sundman.value import Value
 
 _REGISTRY = jax.tree_util.default_registry
-_DEEPEST = 200
+_DEEPEST = 100
 _NAME = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*")
 
 

@@ -150,10 +150,13 @@ def read_json(path: Path, needed: Mapping[str, type | tuple[type, ...]]) -> dict
     missing = [name for name in needed if not isinstance(content, dict) or name not in content]
     if missing:
         raise StoreError(f"{path} is damaged: it does not say {', '.join(missing)}")
-    stored_sum = content.pop(_CHECKSUM, None)
-    if stored_sum is not None and stored_sum != _sum_of(content):
-        raise StoreError(f"{path} is damaged: its checksum does not fit; restore it from a copy")
-    content = _with_numbers(content)
+    try:
+        stored_sum = content.pop(_CHECKSUM, None)
+        if stored_sum is not None and stored_sum != _sum_of(content):
+            raise StoreError(f"{path} is damaged: its checksum does not fit; restore a copy of it")
+        content = _with_numbers(content)
+    except RecursionError:
+        raise StoreError(f"{path} is damaged: it is nested too deeply") from None
     for name, kind in needed.items():
         if not isinstance(content[name], kind) or (kind is int and content[name] is True):
             raise StoreError(f"{path} is damaged: {name} is {content[name]!r:.50}")

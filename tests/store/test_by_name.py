@@ -1,0 +1,257 @@
+"""Opening a run runs no code; resuming it imports functions by name, or says what to give again."""
+
+import ast
+import os
+import pickle
+import subprocess
+import sys
+from pathlib import Path
+from typing import NamedTuple
+
+import equinox
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import sundman
+from sundman.store.encoding import (
+    Decoder,
+    Encoder,
+    structure_from_json,
+    structure_to_json,
+)
+from sundman.store.files import StoreError, StoreWarning
+from tests.store.runs import assert_same, bowl, broken_off, run
+
+ROOT = Path(sundman.__file__).parent
+
+
+def test_no_module_imports_pickle():
+    """Not the ones that open a run, and no others either."""
+    for file in ROOT.rglob("*.py"):
+        for node in ast.walk(ast.parse(file.read_text())):
+            names = [alias.name for alias in getattr(node, "names", ())]
+            names += [node.module or ""] if isinstance(node, ast.ImportFrom) else []
+            if isinstance(node, ast.Import | ast.ImportFrom):
+                assert not {"pickle", "cloudpickle", "dill", "marshal"} & {*names}, file
+
+
+def test_nothing_is_unpickled_to_open_diagnose_report_or_resume(finished, part, monkeypatch):
+    def refuse(*args, **kwargs):
+        raise AssertionError("a pickle was loaded")
+
+    for name in ("load", "loads", "Unpickler"):
+        monkeypatch.setattr(pickle, name, refuse)
+    draws = sundman.Draws.open(finished)
+    np.asarray(draws.values), draws.weight, dict(draws.stats), draws.last, draws.online
+    sundman.diagnose(draws, show=False)
+    sundman.report.of_run(finished)
+    sundman.resume(part)
+    assert not any(file.suffix in (".pkl", ".pickle") for file in finished.rglob("*"))
+
+
+LOOK = """
+import sys
+sys.path.insert(0, sys.argv[2])
+import sundman
+from sundman.cli.main import run
+draws = sundman.Draws.open(sys.argv[1])
+draws.values[:], draws.weight, draws.last, draws.online
+assert run(["diagnose", sys.argv[1], "--no-cache"]) == 0
+assert run(["report", sys.argv[1], "--no-cache"]) == 0
+assert run(["runs", sys.argv[1]]) == 0
+assert "theirs" not in sys.modules
+print("values:", type(draws.values).__name__, draws.values)
+"""
+THEIRS = """
+from typing import NamedTuple
+import jax.numpy as jnp
+
+class Pair(NamedTuple):
+    a: object
+    b: object
+
+def potential(pair):
+    return 0.5 * (jnp.sum(pair.a**2) + jnp.sum(pair.b**2))
+"""
+
+
+@pytest.mark.slow
+def test_a_strangers_run_is_opened_without_their_module(tmp_path, monkeypatch):
+    """Their module is importable and would say so."""
+    (tmp_path / "theirs.py").write_text(THEIRS)
+    monkeypatch.syspath_prepend(tmp_path)
+    import theirs  # pyright: ignore
+
+    init = theirs.Pair(jnp.ones(2), jnp.ones(1))
+    run(tmp_path / "run", target=theirs.potential, init=init, online=None)
+    (tmp_path / "theirs.py").write_text("raise SystemExit('their code was run')")
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", LOOK, tmp_path / "run", tmp_path],
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "values: Pair Pair(a=LazyArray(shape=(2, 30, 2)" in done.stdout
+
+
+class Pair(NamedTuple):
+    a: object
+    b: object
+
+
+def trees():
+    linear = equinox.nn.Linear(2, 3, key=jax.random.key(0))
+    return [
+        jnp.ones(2),
+        {"a": [1, (2, None)], "b": {3: 4}},
+        Pair(1, {"z": (2, [])}),
+        sundman.Position({"w": 1}, {"h": 2}),
+        (),
+        None,
+        linear,
+    ]
+
+
+@pytest.mark.parametrize("number", range(7))
+def test_the_structure_of_a_pytree_as_json(number):
+    tree = trees()[number]
+    leaves = jax.tree.leaves(tree)
+    again = structure_from_json(structure_to_json(tree), leaves)
+    assert jax.tree.leaves(again) == leaves or all(
+        map(np.array_equal, jax.tree.leaves(again), leaves)
+    )
+    paths = [
+        [jax.tree_util.keystr(path, simple=True) for path, _ in jax.tree.leaves_with_path(each)]
+        for each in (tree, again)
+    ]
+    assert paths[0] == paths[1]
+    if number < 6:
+        assert jax.tree.structure(again) == jax.tree.structure(tree)
+    else:  # its fields are more than data: leaves by name, in the order of the class
+        assert again.weight.shape == (3, 2)
+        real = jax.tree.unflatten(jax.tree.structure(tree), jax.tree.leaves(again))
+        assert isinstance(real, equinox.nn.Linear)
+
+
+def test_a_class_of_an_unknown_module_is_not_imported():
+    hostile = {"namedtuple": "antigravity:Pair", "names": ["a"], "children": [0]}
+    assert structure_from_json(hostile, [1.0]) == (1.0,)
+    hostile = {"class": "this:Pair", "names": ["a"], "children": [0], "other": {"is": None}}
+    assert structure_from_json(hostile, [1.0]).a == 1.0
+    assert not {"antigravity", "this"} & {*sys.modules}
+
+
+@jax.jit
+def jitted(x):
+    return 0.5 * jnp.sum(x**2)
+
+
+other_name = jax.jit(bowl)
+
+
+def test_a_jitted_function_goes_by_its_name(tmp_path):
+    broken_off(tmp_path / "run", target=jitted)
+    assert_same(sundman.resume(tmp_path / "run"), run(target=jitted))
+
+
+LOCAL = {
+    "lambda": (lambda x: 0.5 * jnp.sum(x**2), "target is a lambda"),
+    "jitted under another name": (other_name, "target is bowl, which is not what its module has"),
+}
+
+
+@pytest.mark.parametrize("name", LOCAL)
+@pytest.mark.filterwarnings("default::sundman.store.StoreWarning")
+def test_what_has_no_name_is_told_at_the_start(tmp_path, name):
+    potential, why = LOCAL[name]
+    with pytest.warns(StoreWarning, match=rf"broken off.*{why}.*sundman.resume\(.*target=\.\.\."):
+        broken_off(tmp_path / "run", target=potential)
+    with pytest.raises(StoreError, match=rf"{why}.*target=\.\.\."):
+        sundman.resume(tmp_path / "run")
+    assert_same(sundman.resume(tmp_path / "run", target=potential), run(target=potential))
+
+
+@pytest.mark.filterwarnings("default::sundman.store.StoreWarning")
+def test_a_function_in_a_function_is_told_at_the_start(tmp_path):
+    def inner(x):
+        return x**2
+
+    with pytest.warns(StoreWarning, match="online is inner, which is defined inside a function"):
+        broken_off(tmp_path / "run", online=inner)
+    assert_same(sundman.resume(tmp_path / "run", online=inner), run(online=inner))
+
+
+def test_a_function_that_is_gone_or_was_edited(tmp_path, monkeypatch):
+    here = sys.modules[__name__]
+
+    def temporary(x):
+        return 0.5 * jnp.sum(x**2)
+
+    temporary.__qualname__, temporary.__module__ = "temporary", __name__
+    monkeypatch.setattr(here, "temporary", temporary, raising=False)
+    broken_off(tmp_path / "run", target=temporary)
+    monkeypatch.delattr(here, "temporary")
+    with pytest.raises(StoreError, match=r"there is no temporary in .* any more: put it back"):
+        sundman.resume(tmp_path / "run")
+
+    def edited(x):
+        return 0.6 * jnp.sum(x**2)
+
+    edited.__qualname__, edited.__module__ = "temporary", __name__
+    monkeypatch.setattr(here, "temporary", edited, raising=False)
+    with pytest.raises(StoreError, match=r"is another run: .*U near the first position"):
+        sundman.resume(tmp_path / "run")
+
+
+@pytest.mark.parametrize("make", ["star", "funnel", "gaussian", "double-well"])
+def test_targets_of_ours_come_back_whole(make):
+    """With their truth, which a report compares with."""
+    target, encoder = sundman.targets.named(make, temperature=2.0), Encoder()
+    content = encoder.encode(target, "target")
+    again = Decoder(encoder.arrays, ours=True).decode(content)
+    assert again == target
+    assert again.truth == target.truth
+
+
+FORK = """
+import os, sys, warnings
+from pathlib import Path
+from sundman.store.files import Lock, StoreError
+lock = Lock(Path(sys.argv[1]))
+ready, done = os.pipe(), os.pipe()
+child = os.fork()
+if child == 0:
+    os.write(ready[1], b"x")
+    os.read(done[0], 1)
+    os._exit(0)
+os.read(ready[0], 1)
+try:
+    Lock(Path(sys.argv[1]))
+except StoreError as error:
+    assert "being written" in str(error)  # the parent still has it
+else:
+    raise AssertionError("two have the lock")
+lock.release()
+Lock(Path(sys.argv[1])).release()
+os.write(done[1], b"x")
+os.waitpid(child, 0)
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system does not fork")
+def test_a_forked_child_does_not_keep_the_lock(tmp_path):
+    done = subprocess.run([sys.executable, "-c", FORK, tmp_path], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
+def test_a_run_moved_renamed_and_read_only(finished, tmp_path):
+    wanted = sundman.Draws.open(finished).mean().value
+    moved = finished.rename(tmp_path / "another name")
+    assert_same(sundman.Draws.open(moved), sundman.resume(moved))
+    for path in [moved, *moved.rglob("*")]:
+        path.chmod(0o500 if path.is_dir() else 0o400)
+    np.testing.assert_array_equal(sundman.Draws.open(moved).mean().value, wanted)
+    for path in [moved, *moved.rglob("*")]:
+        path.chmod(0o700)

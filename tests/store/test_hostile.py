@@ -1,0 +1,205 @@
+"""A directory made to do harm: no code runs, nothing waits or fills the memory, one StoreError."""
+
+import io
+import json
+import os
+import pickle
+import shutil
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import sundman
+from sundman.store.files import StoreError, read_json, write_json
+from tests.compiled import SHARED_PROGRAMS
+
+ROOT = Path(__file__).parents[2]
+
+
+class Bomb:
+    """Leaves a mark if it is unpickled."""
+
+    def __reduce__(self):
+        return os.mkdir, ("was_run",)
+
+
+def edit(file, **changes):
+    """The file with other fields, and a checksum that fits."""
+    content = read_json(file, {})
+    for name, value in changes.items():
+        content[name] = value
+    write_json(file, content)
+
+
+def array(path, name, **changes):
+    about = read_json(path / "run.json", {})
+    about["arrays"][name] = {**about["arrays"][name], **changes}
+    write_json(path / "run.json", about)
+
+
+def renamed(path, name):
+    about = read_json(path / "run.json", {})
+    about["arrays"] = {(name if k == "stats/time" else k): v for k, v in about["arrays"].items()}
+    write_json(path / "run.json", about)
+
+
+def deep(file, levels):
+    """A structure nested deeply, in JSON that can be parsed."""
+    content = {**read_json(file, {}), "structure": {"values": "HERE"}}
+    nested = '{"list": [' * levels + "0" + "]}" * levels
+    file.write_text(json.dumps(content).replace('"HERE"', nested))
+
+
+def replaced(file, make):
+    file.unlink()
+    make(file)
+
+
+def state(path):
+    return path / "checkpoints" / "000000010.npz"
+
+
+def chunk(path):
+    return path / "draws.zarr" / "weight" / "c.0.0"
+
+
+def archive(file, name="position/x.npy", content=b"", compress=zipfile.ZIP_DEFLATED):
+    with zipfile.ZipFile(file, "w", compress) as made:
+        made.writestr(name, content)
+
+
+def huge_array(shape):
+    file = io.BytesIO()
+    np.lib.format.write_array_header_1_0(
+        file, {"descr": "<f4", "fortran_order": False, "shape": shape}
+    )
+    return file.getvalue()
+
+
+def pickled_array():
+    file = io.BytesIO()
+    np.save(file, np.array([Bomb()], dtype=object), allow_pickle=True)
+    return file.getvalue()
+
+
+def sparse(file, size=2**38):
+    with open(file, "wb") as made:
+        made.truncate(size)
+
+
+KINDS = {
+    "run.json is a pickle": lambda p: (p / "run.json").write_bytes(pickle.dumps(Bomb())),
+    "progress.json is a pickle": lambda p: (p / "progress.json").write_bytes(pickle.dumps(Bomb())),
+    "a state is a pickle": lambda p: state(p).write_bytes(pickle.dumps(Bomb())),
+    "a state has a pickled array": lambda p: archive(
+        state(p), content=pickled_array(), compress=zipfile.ZIP_STORED
+    ),
+    "zarr.json asks for a pickle codec": lambda p: (p / "draws.zarr/values/x/zarr.json").write_text(
+        json.dumps({"codecs": [{"name": "numcodecs.pickle"}], "shape": [2, 30, 2]})
+    ),
+    "an array outside": lambda p: renamed(p, "stats/../../../../etc/passwd"),
+    "an absolute array": lambda p: renamed(p, "/etc/passwd"),
+    "a chunk is a link": lambda p: replaced(chunk(p), lambda f: f.symlink_to("/etc/passwd")),
+    "progress.json is a link": lambda p: replaced(
+        p / "progress.json", lambda f: f.symlink_to("/dev/zero")
+    ),
+    "run.json is a device": lambda p: replaced(p / "run.json", lambda f: f.symlink_to("/dev/zero")),
+    "progress.json is a pipe": lambda p: replaced(p / "progress.json", os.mkfifo),
+    "a chunk is a pipe": lambda p: replaced(chunk(p), os.mkfifo),
+    "a state is a pipe": lambda p: replaced(state(p), os.mkfifo),
+    "zarr.json is a pipe": lambda p: replaced(p / "draws.zarr/weight/zarr.json", os.mkfifo),
+    "nested JSON": lambda p: (p / "run.json").write_text("[" * 10**6),
+    "a deep structure": lambda p: deep(p / "run.json", 120),
+    "a deeper structure": lambda p: deep(p / "run.json", 400),
+    "much JSON": lambda p: (p / "run.json").write_text("[" + "[]," * 10**7 + "[]]"),
+    "a sparse chunk": lambda p: sparse(chunk(p)),
+    "a sparse state": lambda p: sparse(state(p)),
+    "a zip bomb": lambda p: archive(state(p), content=bytes(3 * 10**8)),
+    "an array without its numbers": lambda p: archive(
+        state(p), content=huge_array((10**6, 10**6)), compress=zipfile.ZIP_STORED
+    ),
+    "huge shapes": lambda p: array(p, "weight", shape=[2, 2**60]),
+    "shapes of no numbers": lambda p: array(p, "weight", shape="ab"),
+    "a type of objects": lambda p: array(p, "weight", dtype="object"),
+    "no chunks": lambda p: array(p, "weight", chunk=0),
+    "draws that are no number": lambda p: edit(p / "progress.json", draws="30"),
+    "more draws than there are": lambda p: edit(p / "progress.json", draws=10**12),
+    "checksums of no numbers": lambda p: edit(p / "progress.json", sums={"weight": 3}),
+    "settings that are none": lambda p: edit(p / "run.json", settings=[1, 2]),
+    "a structure that is none": lambda p: edit(p / "run.json", structure={"values": "x" * 100}),
+    "a verdict that is none": lambda p: edit(p / "verdict.json", reasons=[1]),
+    "a foreign chunk": lambda p: chunk(p).write_bytes(bytes(len(chunk(p).read_bytes()))),
+}
+
+
+def look(path):
+    """All that can be read of a run."""
+    draws = sundman.Draws.open(path)
+    np.asarray(draws.values), draws.weight, dict(draws.stats), draws.verdict
+    return draws.last
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_a_hostile_directory(finished, name, monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    for older in ("000000000.npz", "000000009.npz"):  # no older state to go back to
+        (finished / "checkpoints" / older).unlink(missing_ok=True)
+    (finished / "checkpoints" / "000000008.npz").unlink(missing_ok=True)
+    KINDS[name](finished)
+    with pytest.raises(StoreError) as caught:
+        look(finished)
+    assert "\n" not in str(caught.value)
+    assert len(str(caught.value)) < 600
+    assert not (tmp_path / "was_run").exists()
+
+
+ALL = """
+import resource, sys
+from pathlib import Path
+sys.path.insert(0, sys.argv[1])
+import sundman
+from tests.store.test_hostile import look
+from sundman.store.files import StoreError
+for path in sys.argv[2:]:
+    try:
+        look(path)
+    except StoreError:
+        continue
+    raise SystemExit(f"{path} was opened")
+print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
+"""
+
+
+@pytest.mark.slow
+def test_the_memory_of_a_reader_is_bounded(made, tmp_path):
+    """Of all kinds one after the other, in one process: at most 200 MB more than for a good run."""
+    paths = []
+    for number, name in enumerate(KINDS):
+        paths.append(Path(shutil.copytree(made / "finished", tmp_path / f"run{number}")))
+        for older in ("000000000.npz", "000000008.npz", "000000009.npz"):
+            (paths[-1] / "checkpoints" / older).unlink(missing_ok=True)
+        KINDS[name](paths[-1])
+
+    def peak(*which):
+        program = (
+            ALL
+            if which
+            else ALL.replace("for path", "look(sys.argv[2])\nfor path").replace(
+                "sys.argv[2:]", "[]"
+            )
+        )
+        done = subprocess.run(
+            [sys.executable, "-W", "ignore", "-c", program, ROOT, *(which or [made / "finished"])],
+            capture_output=True,
+            text=True,
+            timeout=300,
+            env={**os.environ, **SHARED_PROGRAMS},
+        )
+        assert done.returncode == 0, done.stderr
+        return int(done.stdout) / 1000
+
+    assert peak(*paths) - peak() < 200
