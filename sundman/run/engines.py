@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterator, Sequence
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, TypeAlias
 
 import jax
 import jax.numpy as jnp
@@ -13,7 +13,7 @@ from jax.typing import ArrayLike
 
 from sundman._types import PyTree
 from sundman.data.batches import HostBatches, stacked
-from sundman.draws.online import Average
+from sundman.draws.online import RunningAverage
 from sundman.gradients import Streamed
 from sundman.run import scan
 from sundman.run.chain_mapping import (
@@ -29,6 +29,7 @@ from sundman.run.state import Chain, RunState, Timed
 from sundman.run.step import Plan, Record
 
 _STREAMED_STEPS = 64
+_STEPS_TO_SPARE = 16  # times as many as expected: steps may become shorter within a call
 
 
 class Engine(Protocol):
@@ -71,21 +72,31 @@ class InMemory(NamedTuple):
         """A block of draws."""
         count = jnp.uint32(piece.draws)
 
-        def run(plan: Plan, *chains: PyTree) -> tuple[Chain, Average | None, Record, Health]:
+        def run(plan: Plan, *chains: PyTree) -> tuple[Chain, RunningAverage | None, Record, Health]:
             return scan.block(plan, *chains, count, capacity=self.capacity, thin=self.thin)
 
-        return _drawn(run, self.plan, piece.draws, state.now, state)
+        carried = (state.now, state.averages, state.divergences.low)
+        return _drawn(run, self.plan, piece.draws, carried)
 
     def close(self) -> None:
         """Nothing to give back."""
 
 
+_TimedBlock: TypeAlias = tuple[Timed, RunningAverage | None, Record, Health]
+_Block: TypeAlias = tuple[Chain | Timed, RunningAverage | None, Record, Health]
+
+
 class ByTime(NamedTuple):
-    """Draws ``interval`` of physical time apart, data on the device."""
+    """Draws ``interval`` of physical time apart, data on the device.
+
+    However short the steps, a compiled call makes about ``steps`` of them: between two calls a run
+    can be interrupted.
+    """
 
     plan: Plan
     interval: float
     capacity: int
+    steps: int
 
     def burn(self, state: RunState, piece: Piece) -> tuple[Advanced, Health]:
         """Steps without draws."""
@@ -95,32 +106,77 @@ class ByTime(NamedTuple):
         return (state.chains._replace(chain=chain), averages), health
 
     def draw(self, state: RunState, piece: Piece) -> tuple[Advanced, Record, Health]:
-        """A block of draws."""
+        """A block of draws, by as many calls as it takes."""
         assert isinstance(state.chains, Timed)
-        count, interval = jnp.uint32(piece.draws), jnp.float32(self.interval)
+        timed, averages, low = state.chains, state.averages, state.divergences.low
+        records: list[Record] = []
+        done, health, worst = 0, None, np.zeros(len(low))
+        while done < piece.draws:
+            count, now = self._some(timed, averages, low, piece.draws - done)
+            timed, averages, record, health = now
+            low, worst = np.asarray(health.low), np.maximum(worst, health.worst)
+            records.append(jax.tree.map(lambda leaf, n=count: np.asarray(leaf)[:n], record))
+            done += count
+        assert health is not None  # a piece has draws
+        joined = jax.tree.map(lambda *leaves: np.concatenate(leaves), *records)
+        return (timed, averages), joined, health._replace(worst=worst)
 
-        def run(plan: Plan, *chains: PyTree) -> tuple[Timed, Average | None, Record, Health]:
-            return scan.timed_block(plan, *chains, count, interval, capacity=self.capacity)
+    def _some(
+        self, timed: Timed, averages: RunningAverage | None, low: np.ndarray, most: int
+    ) -> tuple[int, _TimedBlock]:
+        """Up to ``most`` draws in about ``steps`` steps: how many, and what they leave."""
+        count = min(most, self._affordable(timed))
+        if count:
+            block = self._block(timed, averages, low, count, self.steps * _STEPS_TO_SPARE)
+            if np.asarray(block[0].allowed).all():
+                return count, block
+        there = False
+        while not there:  # a chain has more steps to its next draw than a call may take
+            timed, there = scan.approach(self.plan, timed, jnp.uint32(self.steps))
+        return 1, self._block(timed, averages, low, 1, 1)
 
-        return _drawn(run, self.plan, piece.draws, state.chains, state)
+    def _block(
+        self, timed: Timed, averages: RunningAverage | None, low: np.ndarray, count: int, most: int
+    ) -> _TimedBlock:
+        """``count`` draws by at most ``most`` steps."""
+        interval, steps = jnp.float32(self.interval), jnp.uint32(most)
+
+        def run(plan: Plan, *chains: PyTree) -> _TimedBlock:
+            return scan.timed_block(
+                plan, *chains, jnp.uint32(count), interval, steps, capacity=self.capacity
+            )
+
+        (after, sums), record, health = _drawn(run, self.plan, count, (timed, averages, low))
+        assert isinstance(after, Timed)
+        return after, sums, record, health
+
+    def _affordable(self, timed: Timed) -> int:
+        """How many draws ``steps`` steps of the present length lead to."""
+        dt = float(np.min(np.asarray(timed.chain.state.clock.dt)))
+        return int(min(self.steps * dt / self.interval, self.capacity)) if dt > 0 else 0
 
     def close(self) -> None:
         """Nothing to give back."""
 
 
 def _drawn(
-    run: Callable[..., tuple[Chain | Timed, Average | None, Record, Health]],
+    run: Callable[..., _Block],
     plan: Plan,
     draws: int,
-    chains: Chain | Timed,
-    state: RunState,
+    carried: tuple[Chain | Timed, RunningAverage | None, np.ndarray],
 ) -> tuple[Advanced, Record, Health]:
-    """A block of draws as ``run`` computes it: of all chains in one call, or in threads."""
-    carried = (chains, state.averages, state.divergences.low)
-    positions = state.now.position
-    if not runs_in_threads(positions):
+    """A block of draws as ``run`` computes it: of all chains in one call, or in threads.
+
+    Args:
+      run: gives the chains, averages, records and health after a block.
+      plan: the loop's plan.
+      draws: how many there are.
+      carried: the chains, their averages and lowest potentials before it.
+    """
+    chain = carried[0].chain if isinstance(carried[0], Timed) else carried[0]
+    if not runs_in_threads(chain.position):
         chains, averages, record, health = run(plan, *carried)
-        return (chains, averages), draws_first(record, positions), health
+        return (chains, averages), draws_first(record, chain.position), health
     alone = map_in_threads(run, plan, *carried)
     chains, averages, health = join([(one[0], one[1], one[3]) for one in alone])
     return (chains, averages), join_draws([one[2] for one in alone], draws), health

@@ -151,9 +151,41 @@ def begin_timed(plan: Plan, chains: Chain, interval: Array) -> Timed:
     def one(plan: Plan, chain: Chain) -> Timed:
         *_, stats = jax.eval_shape(step, plan, chain)
         empty = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), stats)
-        return Timed(chain, chain.position, empty, -interval.astype(chain.state.clock.dt.dtype))
+        ahead = -interval.astype(chain.state.clock.dt.dtype)
+        return Timed(chain, chain.position, empty, ahead, jnp.zeros_like(ahead), jnp.uint32(0))
 
     return each_chain(one, plan, chains)
+
+
+def _to_next_draw(plan: Plan, timed: Timed) -> Timed:
+    """A chain moved to its next draw, or as far as it is allowed to go."""
+
+    def behind(timed: Timed) -> Array:
+        return (timed.ahead <= 0) & (timed.allowed > 0)
+
+    def move(timed: Timed) -> Timed:
+        chain, _, _, stats = step(plan, timed.chain)
+        ahead, lost = online.compensated(timed.ahead, timed.lost, chain.state.clock.dt)
+        allowed = timed.allowed - jnp.uint32(1)
+        return Timed(chain, timed.chain.position, stats, ahead, lost, allowed)
+
+    return lax.while_loop(behind, move, timed)
+
+
+def _allowed(timed: Timed, steps: Array) -> Timed:
+    return timed._replace(allowed=jnp.full_like(timed.allowed, steps))
+
+
+@jax.jit
+def approach(plan: Plan, timed: Timed, steps: Array) -> tuple[Timed, Array]:
+    """Chains moved to their next draw by at most ``steps`` steps; and whether all are there."""
+    timed = _allowed(timed, steps)
+    if runs_sequentially(timed.chain.position):
+        every = partial(each_chain, _to_next_draw)
+        timed = put_chain_axis(map_sequentially(every, plan, timed))
+    else:
+        timed = each_chain(_to_next_draw, plan, timed)
+    return timed, jnp.all(~(timed.ahead <= 0))
 
 
 @partial(jax.jit, static_argnames=("capacity",))
@@ -164,27 +196,27 @@ def timed_block(
     low: Array,
     count: Array,
     interval: Array,
+    steps: Array,
     *,
     capacity: int,
 ) -> tuple[Timed, RunningAverage | None, Record, Health]:
-    """``count`` draws of every chain, ``interval`` of physical time apart, of equal weight."""
+    """``count`` draws of every chain, ``interval`` of physical time apart, of equal weight.
 
-    def behind(timed: Timed) -> Array:
-        return timed.ahead <= 0
+    A chain makes at most ``steps`` steps. One that has none left in ``allowed`` after that did not
+    come to all its draws, and what is returned is of no use.
+    """
+    timed = _allowed(timed, steps)
 
     def draw(
         _: Array, plan: Plan, timed: Timed, average: RunningAverage | None
     ) -> tuple[Timed, RunningAverage | None, Record]:
-        def move(timed: Timed) -> Timed:
-            chain, _, _, stats = step(plan, timed.chain)
-            return Timed(chain, timed.chain.position, stats, timed.ahead + chain.state.clock.dt)
-
-        timed = lax.while_loop(behind, move, timed)
+        timed = _to_next_draw(plan, timed)
         weight = jnp.ones_like(timed.ahead)
         if plan.online is not None and average is not None:
             average = online.add(average, plan.online(timed.left), weight, timed.stats)
         record = Record(plan.collect(timed.left), weight, timed.stats)
-        return timed._replace(ahead=timed.ahead - interval), average, record
+        ahead, lost = online.compensated(timed.ahead, timed.lost, -interval.astype(weight.dtype))
+        return timed._replace(ahead=ahead, lost=lost), average, record
 
     timed, averages, records = draw_in_blocks(
         draw, plan, count, capacity, timed.chain.position, timed, averages

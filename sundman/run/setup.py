@@ -30,6 +30,8 @@ from sundman.samplers import Sampler, SamplerState
 from sundman.tune.warm_up import Start
 from sundman.value import static
 
+_MOST_STEPS = 2**27  # of a compiled call, so that 16 times as many can be counted
+
 
 def identity(position: PyTree) -> PyTree:
     """The position itself."""
@@ -144,7 +146,7 @@ def engine(spec: RunSpec, setup: RunSetup, pieces: list[Piece], steps_done: int)
     """What computes the pieces that are left."""
     capacity = max((piece.draws for piece in setup.pieces), default=1)
     if spec.thin_time is not None:
-        return ByTime(setup.plan, spec.thin_time, capacity)
+        return ByTime(setup.plan, spec.thin_time, capacity, min(setup.size.steps, _MOST_STEPS))
     if setup.batches_per_call is not None:
         return Streaming(setup.plan, spec.thin, setup.batches_per_call, pieces, steps_done)
     return InMemory(setup.plan, spec.thin, capacity)

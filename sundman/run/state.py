@@ -29,12 +29,16 @@ class Timed(NamedTuple):
       left: the position it left last.
       stats: the statistics of that position.
       ahead: its time past the next draw.
+      lost: what rounding took from ``ahead``, so that draws stay as far apart as they should.
+      allowed: how many steps it may still make in this call.
     """
 
     chain: Chain
     left: PyTree
     stats: dict[str, Array]
     ahead: Array
+    lost: Array
+    allowed: Array
 
 
 class Progress(NamedTuple):

@@ -1,6 +1,8 @@
 """Draws at equal intervals of physical time are an unweighted sample of the target."""
 
 import dataclasses
+import signal
+import time
 from functools import cache
 
 import jax
@@ -9,6 +11,7 @@ import numpy as np
 import pytest
 
 import sundman
+from sundman.run import engines
 from sundman.targets import quartic
 
 SA = sundman.sa_sgld(0.05, alpha=1.0, m=0.1, M=10.0, r=0.5)
@@ -46,6 +49,53 @@ def test_an_adaptive_clock_is_cut_at_equal_times(burn_in, key):
         np.testing.assert_allclose(timed.position[chain], path.position[chain, index], rtol=1e-4)
         np.testing.assert_allclose(timed.stats["dt"][chain], path.weight[chain, index], rtol=1e-4)
     assert timed.settings["thin_time"] == 0.61
+
+
+@pytest.mark.usefixtures("optimised")
+def test_draws_stay_as_far_apart_as_asked_for(key):
+    """Time is compensated: a plain sum of 100,000 short steps is off by a percent."""
+    settings = {"init": jnp.ones(1), "key": key, "chains": 2}
+    h = 1.03e-4
+    draws = sundman.sample(bowl, sundman.sgld(h), draws=3, thin_time=10.0, **settings)
+    np.testing.assert_allclose(draws.stats["time"], [[10.0, 20.0, 30.0]] * 2, atol=2 * h)
+
+
+def test_steps_below_the_last_digit_end_and_can_be_interrupted(key):
+    """1e11 steps to the first draw: a plain sum would stand still, and no signal be heard."""
+
+    class Stop(Exception):
+        pass
+
+    def ring(number, frame):
+        raise Stop
+
+    before = signal.signal(signal.SIGALRM, ring)
+    signal.setitimer(signal.ITIMER_REAL, 3.0)
+    began = time.monotonic()
+    try:
+        with pytest.raises(Stop):
+            sundman.sample(
+                bowl, sundman.sgld(1e-9), init=jnp.ones(1), key=key, draws=1, thin_time=100.0
+            )
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0.0)
+        signal.signal(signal.SIGALRM, before)
+    assert time.monotonic() - began < 20
+
+
+@pytest.mark.parametrize("steps", [3, 100])
+def test_a_block_by_several_calls_is_the_same(key, monkeypatch, steps):
+    settings = {"init": jnp.ones(2), "key": key, "chains": 2, "online": jnp.square}
+    whole = sundman.sample(bowl, SA, draws=12, thin_time=0.61, **settings)
+    affordable = engines.ByTime.__new__
+
+    def few(cls, plan, interval, capacity, _):
+        return affordable(cls, plan, interval, capacity, steps)
+
+    monkeypatch.setattr(engines.ByTime, "__new__", few)
+    parts = sundman.sample(bowl, SA, draws=12, thin_time=0.61, **settings)
+    np.testing.assert_allclose(parts.position, whole.position, rtol=1e-5)
+    np.testing.assert_allclose(parts.online.equal, whole.online.equal, rtol=1e-5)
 
 
 def test_online_averages_are_those_of_the_draws(key):

@@ -1,0 +1,70 @@
+"""``sundman runs``, ``extend``, ``export`` and ``rm``."""
+
+import numpy as np
+import pytest
+
+import sundman
+from sundman.cli.main import run as sundman_command
+from tests.store.runs import assert_same, broken_off, run, set_small
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    directory = tmp_path_factory.mktemp("runs")
+    with pytest.MonkeyPatch.context() as patch:
+        set_small(patch)
+        run(directory / "finished")
+        broken_off(directory / "deep" / "part")
+        (directory / "odd").mkdir()
+        (directory / "odd" / "run.json").write_text("{}")
+    return directory
+
+
+def test_runs_are_listed_with_their_state(made, capsys):
+    assert sundman_command(["runs", str(made)]) == 0
+    lines = {line.split()[0]: line for line in capsys.readouterr().out.splitlines() if line.strip()}
+    assert all(part in lines["finished"] for part in ("finished", "30 of 30", "SA-SGLD", "kB"))
+    assert all(part in lines["deep/part"] for part in ("stopped", "16 of 30"))
+    assert "damaged" in lines["odd"]
+
+
+def test_no_runs(tmp_path, capsys):
+    assert sundman_command(["runs", str(tmp_path)]) == 2
+    assert "there are no runs in" in capsys.readouterr().err
+    assert sundman_command(["runs", str(tmp_path / "nowhere")]) == 2
+
+
+def test_extend_export_and_rm(tmp_path, capsys, monkeypatch):
+    set_small(monkeypatch)
+    path, file = str(tmp_path / "run"), tmp_path / "run.npz"
+    run(path)
+    assert sundman_command(["extend", path, "--steps", "10", "--no-cache"]) == 0
+    assert "2 chains of 40 draws" in capsys.readouterr().out
+    draws = sundman.Draws.open(path)
+    assert_same(draws, run(draws=40))
+    export = ["export", path, "--output", str(file), "--thin", "4", "--dtype", "float16"]
+    assert sundman_command(export) == 0
+    with np.load(file, allow_pickle=False) as exported:
+        assert exported["values/x"].dtype == np.float16
+        np.testing.assert_array_equal(exported["values/x"], draws.values[:, ::4].astype(np.float16))
+        np.testing.assert_array_equal(exported["weight"], draws.weight[:, ::4])
+        np.testing.assert_array_equal(exported["stats/time"], draws.stats["time"][:, ::4])
+        assert b'"sampler": "SA-SGLD"' in exported["settings"].tobytes()
+    assert sundman_command(export) == 2
+    assert sundman_command(["rm", path]) == 2
+    assert "add --force to remove it" in capsys.readouterr().err
+    assert sundman_command(["rm", path, "--force"]) == 0
+    assert not (tmp_path / "run").exists()
+    assert sundman_command(["rm", str(tmp_path)]) == 2
+    assert "is not a run" in capsys.readouterr().err
+
+
+def test_a_run_that_is_written_is_not_removed(made, capsys):
+    from sundman.store.files import Lock
+
+    lock = Lock(made / "finished")
+    try:
+        assert sundman_command(["rm", str(made / "finished"), "--force"]) == 2
+    finally:
+        lock.release()
+    assert "is being written" in capsys.readouterr().err
