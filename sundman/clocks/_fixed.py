@@ -96,6 +96,11 @@ class Constant(_FromStep):
         return self._h
 
 
+def _signed(step: Array) -> Array:
+    """The number of the step, from which optax subtracts; from 2^31 on its last signed value."""
+    return jnp.minimum(step, jnp.uint32(2**31 - 1)).astype(jnp.int32)
+
+
 class Schedule(_Scheduled):
     """dt_n = step_size(n): any optax schedule, or any function of the step number.
 
@@ -118,7 +123,7 @@ class Schedule(_Scheduled):
 
     def at(self, step: Array) -> ArrayLike:
         """step_size(n)."""
-        return self.step_size(step.astype(jnp.int32))  # signed: optax subtracts from it
+        return self.step_size(_signed(step))
 
 
 class Polynomial(_FromStep):
@@ -285,7 +290,7 @@ class Times(Clock):
     def tick(self, state: ClockState, grads: PyTree, params: PyTree) -> tuple[PyTree, ClockState]:
         """schedule(n) times the clock's dt."""
         dt, after = self.clock.tick(state, grads, params)
-        factor = self.schedule(state.step.astype(jnp.int32))  # signed: optax subtracts from it
+        factor = self.schedule(_signed(state.step))  # signed: optax subtracts from it
 
         def scaled(step: Array) -> Array:
             return (step * factor).astype(step.dtype)

@@ -15,7 +15,7 @@ import itertools
 import math
 import queue
 import threading
-from collections.abc import Callable, Generator, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 
 import jax
 import jax.numpy as jnp
@@ -120,7 +120,8 @@ class HostBatches:
 
     Args:
       batches: an iterable over one epoch of (x, y) batches that can be iterated again, or a
-        function that returns such an iterator. Shuffling is the iterable's own business.
+        function that returns such an iterator. Shuffling is the iterable's own business. A
+        sequence is indexed, so that a resumed run does not read what it had read before.
       size: N, the number of examples in the whole data set.
     """
 
@@ -137,9 +138,12 @@ class HostBatches:
         self._batches = batches
         self._first: tuple[PyTree, PyTree] | None = None
 
-    def epoch(self) -> Iterator[tuple[PyTree, PyTree]]:
-        """One pass over the data."""
-        passes = self._batches() if callable(self._batches) else iter(self._batches)
+    def epoch(self, begin: int = 0) -> Iterator[tuple[PyTree, PyTree]]:
+        """One pass over the data; of a sequence, from batch number ``begin`` on."""
+        if isinstance(self._batches, Sequence):
+            passes = map(self._batches.__getitem__, range(begin, len(self._batches)))
+        else:
+            passes = self._batches() if callable(self._batches) else iter(self._batches)
         for batch in passes:
             if not isinstance(batch, (tuple, list)) or len(batch) != 2:
                 raise TypeError(f"each batch must be a pair (x, y), got {type(batch).__name__}")
@@ -159,14 +163,25 @@ class HostBatches:
             self._first = first
         return self._first
 
-    def endless(self) -> Iterator[tuple[PyTree, PyTree, np.ndarray]]:
-        """(x, y, mask), epoch after epoch; the mask says which rows of a short batch are real."""
+    def endless(self, begin: int = 0) -> Iterator[tuple[PyTree, PyTree, np.ndarray]]:
+        """(x, y, mask), epoch after epoch; the mask says which rows of a short batch are real.
+
+        Args:
+          begin: the first batch that is wanted. If ``batches`` is a sequence, those before it are
+            not read; otherwise they are taken from it and left.
+        """
+        if isinstance(self._batches, Sequence) and len(self._batches):
+            return self._passes(begin % len(self._batches))
+        return itertools.islice(self._passes(0), begin, None)
+
+    def _passes(self, begin: int) -> Iterator[tuple[PyTree, PyTree, np.ndarray]]:
         rows = len(jax.tree.leaves(self.peek()[1])[0])
         while True:
             used = 0
-            for x, y in self.epoch():
+            for x, y in self.epoch(begin):
                 used += 1
                 yield _filled_up(x, y, rows)
+            begin = 0
             if not used:
                 raise ValueError(
                     "the batches gave nothing on a second pass: give an iterable that can be "

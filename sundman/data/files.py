@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import gzip
 import hashlib
+import io
 import math
 import os
 import sys
@@ -30,6 +31,7 @@ from numpy.typing import NDArray
 
 _VARIABLE = "SUNDMAN_DATA_DIR"
 _TIMEOUT = 30.0
+_MOST_BYTES = 2**29  # ten times the largest file of a data set
 
 
 @dataclass(frozen=True)
@@ -96,7 +98,9 @@ def _download(source: Source, name: str, folder: Path) -> list[str]:
         print(f"sundman: downloading {url} to {folder}", file=sys.stderr, flush=True)
         try:
             with urllib.request.urlopen(url, timeout=_TIMEOUT) as answer:
-                raw = answer.read()
+                raw = answer.read(_MOST_BYTES + 1)
+            if len(raw) > _MOST_BYTES:
+                raise ValueError(f"it has more than {_MOST_BYTES:,} bytes")
             verify(unpack(raw, url), source.md5(name), url)
             _write(folder / served, raw)
         except (OSError, HTTPException, ValueError) as error:
@@ -177,7 +181,10 @@ def unpack(raw: bytes, where: object) -> bytes:
     if raw[:2] != _GZIP:
         return raw
     try:
-        return gzip.decompress(raw)
+        content = gzip.GzipFile(fileobj=io.BytesIO(raw)).read(_MOST_BYTES + 1)
+        if len(content) > _MOST_BYTES:
+            raise ValueError(f"{where}: it unpacks to more than {_MOST_BYTES:,} bytes")
+        return content
     except (EOFError, OSError, zlib.error) as error:
         raise ValueError(f"{where}: the gzip data is truncated or corrupt: {error}") from None
 

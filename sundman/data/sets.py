@@ -30,10 +30,7 @@ MNIST = Source(
 )
 FASHION_MNIST = Source(
     "fashion_mnist",
-    (
-        "http://fashion-mnist.s3-website.eu-central-1.amazonaws.com",
-        "https://raw.githubusercontent.com/zalandoresearch/fashion-mnist/master/data/fashion",
-    ),
+    ("https://raw.githubusercontent.com/zalandoresearch/fashion-mnist/master/data/fashion",),
     packed=True,
 )
 _TRAIN = ("train-images-idx3-ubyte", "train-labels-idx1-ubyte")

@@ -208,7 +208,7 @@ class Streaming:
         host = plan.gradient.posterior.host
         assert host is not None
         lengths = itertools.chain.from_iterable(self._lengths(piece) for piece in pieces)
-        self._batches = stacked(itertools.islice(host.endless(), steps_done, None), lengths)
+        self._batches = stacked(host.endless(steps_done), lengths)
 
     def _lengths(self, piece: Piece) -> Iterator[int]:
         """The numbers of batches that the compiled calls of a piece take."""

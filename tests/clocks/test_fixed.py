@@ -92,3 +92,16 @@ def test_a_schedule_that_begins_later():
     assert found == [1.0, 1.0, 1.0, 2.0, 3.0, 3.0]
     product = clocks.times(clocks.constant(1.0), ramp)
     assert float(product.tick(product.init(jnp.zeros(1)), jnp.zeros(1), jnp.zeros(1))[0]) == 1.0
+
+
+@pytest.mark.parametrize("times", [False, True])
+def test_a_schedule_goes_on_beyond_two_to_the_31(times):
+    """The number of a step is unsigned, and a schedule's is signed: it must not turn negative."""
+
+    def falling(n):
+        return 1.0 / (1.0 + jnp.asarray(n, jnp.float32))
+
+    clock = clocks.times(clocks.constant(1.0), falling) if times else clocks.schedule(falling)
+    late = clock.init(jnp.zeros(1))._replace(step=jnp.uint32(2**31 + 5))
+    dt, _ = clock.tick(late, jnp.zeros(1), jnp.zeros(1))
+    np.testing.assert_allclose(dt, 2.0**-31, rtol=1e-6)

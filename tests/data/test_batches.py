@@ -290,3 +290,25 @@ def test_memory_of_a_block_is_bounded():
     assert engines.most_batches(host, 2**26) == engines._STREAMED_STEPS
     assert engines.most_batches(host, 3 * BATCH * 4 * (D + 1)) == 3
     assert engines.most_batches(host, 1) == 1
+
+
+def test_a_sequence_is_not_read_again_to_go_on():
+    """Batch number 7 of an endless run of 5: only what comes from there on is read."""
+
+    class Counted(list):
+        read = 0
+
+        def __getitem__(self, index):
+            self.read += 1
+            return super().__getitem__(index)
+
+    many = [(X[i : i + 2], Y[i : i + 2]) for i in range(0, 10, 2)]
+    counted = Counted(many)
+    host = HostBatches(counted, size=10)
+    host.peek()
+    found = [next(host.endless(begin))[0] for begin in (0, 3, 7, 12)]
+    for x, index in zip(found, (0, 3, 2, 2), strict=True):
+        np.testing.assert_array_equal(x, many[index][0])
+    assert counted.read == 5
+    once = HostBatches(lambda: iter(many), size=10)
+    np.testing.assert_array_equal(next(once.endless(7))[0], many[2][0])
