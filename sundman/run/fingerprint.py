@@ -14,13 +14,13 @@ import zlib
 from collections.abc import Callable, Mapping
 from dataclasses import fields, is_dataclass
 from functools import lru_cache
-from importlib.metadata import version
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
 from jax import Array, lax
+from jaxlib import version as jaxlib_version
 
 import sundman
 from sundman import native
@@ -240,7 +240,7 @@ def versions() -> dict[str, str]:
     return {
         "sundman": sundman.__version__,
         "jax": jax.__version__,
-        "jaxlib": version("jaxlib"),
+        "jaxlib": jaxlib_version.__version__,
         "numpy": np.__version__,
         "optax": optax.__version__,
         "python": platform.python_version(),

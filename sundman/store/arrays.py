@@ -17,6 +17,7 @@ import stat
 import sys
 import zlib
 from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -35,6 +36,7 @@ with needs_extra("store", "a stored run"):
 
 _CHUNK_BYTES = 4 * 2**20
 _CHECKSUM_BYTES = 4
+_WRITERS = 8
 _MOST_METADATA = 2**16
 _MOST_AXES = 32
 _PART = re.compile(r"[\w\- ]+")
@@ -261,25 +263,28 @@ class Arrays:
 
         They count from now on here; on disk, once their number and checksums are written.
         """
-        end = self.draws
-        for name, column in columns.items():
-            info = self.infos[name]
-            end = self.draws + column.shape[1]
-            sums = self.sums[name]
-            for index in range(self.draws // info.length, info.chunks(end)):
-                begin = index * info.length
-                chunk = np.zeros(info.chunk_shape, info.dtype)
-                before = max(0, self.draws - begin)
-                if before:
-                    chunk[:, :before] = self.chunk(info, index)
-                part = column[:, max(0, begin - self.draws) : begin + info.length - self.draws]
-                chunk[:, before : before + part.shape[1]] = part
-                content = np.ascontiguousarray(chunk).view(info.stored_dtype).tobytes()
-                content += google_crc32c.value(content).to_bytes(_CHECKSUM_BYTES, "little")
-                write_bytes(info.file(self.path, index), content, sync=False)
-                sums[index:] = [_sum_of(info, index, chunk[:, : end - begin])]
-            sync_directory(self.path / name)
-        self.draws = end
+        with ThreadPoolExecutor(_WRITERS) as writers:  # most of it is waiting for the disk
+            ends = list(writers.map(self._write_column, columns, columns.values()))
+        self.draws = max(ends, default=self.draws)
+
+    def _write_column(self, name: str, column: np.ndarray) -> int:
+        """One of them; how many draws there are then."""
+        info, sums = self.infos[name], self.sums[name]
+        end = self.draws + column.shape[1]
+        for index in range(self.draws // info.length, info.chunks(end)):
+            begin = index * info.length
+            chunk = np.zeros(info.chunk_shape, info.dtype)
+            before = max(0, self.draws - begin)
+            if before:
+                chunk[:, :before] = self.chunk(info, index)
+            part = column[:, max(0, begin - self.draws) : begin + info.length - self.draws]
+            chunk[:, before : before + part.shape[1]] = part
+            content = np.ascontiguousarray(chunk).view(info.stored_dtype).tobytes()
+            content += google_crc32c.value(content).to_bytes(_CHECKSUM_BYTES, "little")
+            write_bytes(info.file(self.path, index), content, sync=False)
+            sums[index:] = [_sum_of(info, index, chunk[:, : end - begin])]
+        sync_directory(self.path / name)
+        return end
 
     def cut(self, draws: int) -> None:
         """Let only the first ``draws`` draws count."""

@@ -1,4 +1,4 @@
-"""A run that is there to be killed: ``python survivor.py toy|bnn PATH``, again to go on."""
+"""A run that is there to be killed: ``python survivor.py KIND PATH``, again to go on."""
 
 import sys
 import time
@@ -48,13 +48,65 @@ def bnn() -> dict:
     }
 
 
+X = np.random.default_rng(1).normal(size=(60, 3)).astype(np.float32)
+Y = (X @ np.ones(3)).astype(np.float32)
+
+
+def linear(w, x):
+    return x @ w
+
+
+def regression(data=(X, Y)) -> sundman.Posterior:
+    likelihood = sundman.likelihoods.gaussian(1.0)
+    return sundman.Posterior(linear, data=data, likelihood=likelihood)
+
+
+def star(sampler: sundman.Sampler, **settings) -> dict:
+    """A run on the star of some 80,000 steps."""
+    common = {
+        "target": sundman.targets.star(),
+        "init": None,
+        "chains": 2,
+        "draws": 160,
+        "thin": 500,
+    }
+    return {**common, "sampler": sampler, **settings}
+
+
+def rows(target, **settings) -> dict:
+    """A run on a regression."""
+    common = {"init": jnp.zeros(3), "chains": 2, "draws": 160, "thin": 50}
+    return {**common, "target": target, "sampler": sundman.sgld(1e-4), **settings}
+
+
+def streamed() -> dict:
+    """Its batches have no name: the call is made again."""
+    batches = [(X[i : i + 10], Y[i : i + 10]) for i in range(0, 60, 10)]
+    return rows(regression(sundman.data.HostBatches(batches, size=60)), thin=20)
+
+
+SA = sundman.sa_sgld(1e-3, alpha=25.0, m=0.1, M=10.0, r=0.5)
+KINDS = {
+    "toy": toy,
+    "bnn": bnn,
+    "timed": lambda: star(SA, thin=1, thin_time=0.4),
+    "collected": lambda: star(SA, collect=square, weighting="arriving", stats=("time",)),
+    "stacked": lambda: star(jax.vmap(sundman.sgld)(jnp.array([1e-4, 2e-4]))),
+    "replicas": lambda: star(sundman.replica_exchange_sgld(1e-4, ratios=(1.0, 2.0)), online=square),
+    "cycles": lambda: star(sundman.cyclical_sgld(1e-4, cycle=5_000, explore=0.5), thin=100),
+    "memory": lambda: rows(sundman.gradients.saga(regression(), 6)),
+    "streamed": streamed,
+}
+
+
 def main(kind: str, path: str) -> None:
     blocks._OPERATIONS = 2e6  # a block is a few draws, so that there is much to interrupt
     stored._FLUSH_SECONDS = 0.0
-    if runs.exists(Path(path)):
+    again = kind == "streamed"
+    if runs.exists(Path(path)) and not again:
         sundman.resume(path, checkpoint_every=7)
         return
-    arguments = {"toy": toy, "bnn": bnn}[kind]()
+    arguments = KINDS[kind]()
     target, sampler = arguments.pop("target"), arguments.pop("sampler")
     sundman.sample(
         target,
@@ -63,6 +115,7 @@ def main(kind: str, path: str) -> None:
         burn_in=400,
         store=path,
         checkpoint_every=7,
+        resume=again,
         **arguments,
     )
 

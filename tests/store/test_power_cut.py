@@ -74,6 +74,7 @@ def disk(tmp_path, monkeypatch):
     disk = Disk(tmp_path / "disk")
     with monkeypatch.context() as patch:
         patch.setattr(os, "fsync", disk.fsync)
+        patch.setattr("sundman.store.arrays._WRITERS", 1)  # so that nothing moves meanwhile
         run(disk.root / "run")
     disk.image()
     return disk
