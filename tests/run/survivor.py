@@ -75,7 +75,7 @@ def star(sampler: sundman.Sampler, **settings) -> dict:
 
 def rows(target, **settings) -> dict:
     """A run on a regression."""
-    common = {"init": jnp.zeros(3), "chains": 2, "draws": 160, "thin": 50}
+    common = {"init": jnp.zeros(3), "chains": 2, "draws": 800, "thin": 50}
     return {**common, "target": target, "sampler": sundman.sgld(1e-4), **settings}
 
 
@@ -89,7 +89,7 @@ SA = sundman.sa_sgld(1e-3, alpha=25.0, m=0.1, M=10.0, r=0.5)
 KINDS = {
     "toy": toy,
     "bnn": bnn,
-    "timed": lambda: star(SA, thin=1, thin_time=0.4),
+    "timed": lambda: star(SA, draws=20_000, thin=1, thin_time=0.05),
     "collected": lambda: star(SA, collect=square, weighting="arriving", stats=("time",)),
     "stacked": lambda: star(jax.vmap(sundman.sgld)(jnp.array([1e-4, 2e-4]))),
     "replicas": lambda: star(sundman.replica_exchange_sgld(1e-4, ratios=(1.0, 2.0)), online=square),
