@@ -69,8 +69,8 @@ def lost_chains(draws: Draws) -> Iterator[Reason]:
         yield Reason("lost chains", f"It lost {of}: use a smaller step.")
 
 
-def runaway(seen: Seen) -> Iterator[Reason]:
-    """U that falls without bound, and positions that move away for good."""
+def runaway(seen: Seen, *, positions: bool = True) -> Iterator[Reason]:
+    """U that falls without bound, and positions, or other kept values, that move away for good."""
     end = int(np.flatnonzero((seen.weight > 0).any(axis=0))[-1]) + 1  # if all chains are lost
     if end < _PARTS:
         return
@@ -89,13 +89,18 @@ def runaway(seen: Seen) -> Iterator[Reason]:
             continue
         if len(x) < _SEVERAL and not away[3] > 4 * away[0]:
             continue  # any slow chain may look like that
+        what = "positions" if positions else "kept values"
+        todo = "run longer, from a start that is nearer, or lengthen the burn-in."
+        if positions:
+            todo = (
+                "check that the density can be normalised, and that start and step suit its scale, "
+                "or run longer; if you passed log p, use sample(log_density=...)."
+            )
         yield Reason(
             "wandering",
-            "The positions move away from where they began and do not turn back: in "
+            f"The {what} move away from where they began and do not turn back (in "
             f"{seen.labels[1 + index]} the last quarter of the run is {away[3] / away[0]:.2g} "
-            "times as far off as the first. Check that the density can be normalised, and that "
-            "start and step suit its scale, or run longer; if you passed log p, use "
-            "sample(log_density=...).",
+            f"times as far off as the first): {todo}",
         )
         return
 

@@ -60,7 +60,7 @@ def judge(draws: Draws, target: TargetLike | None = None) -> Verdict:
         return Verdict("bad", lost)
     with np.errstate(all="ignore"):  # runs may have numbers near the largest there are
         seen = look(draws, components=not checks.is_network(draws, target))
-        runaway = tuple(checks.runaway(seen))
+        runaway = tuple(checks.runaway(seen, positions=draws.has_position))
         if any(reason.check == checks.UNBOUNDED for reason in runaway):
             return Verdict("bad", runaway)  # which explains all else
         if len(draws) < checks.FEWEST:
@@ -68,7 +68,7 @@ def judge(draws: Draws, target: TargetLike | None = None) -> Verdict:
             return Verdict("bad" if lost else "unknown", lost, note)
         reasons = (
             *lost,
-            *(runaway or checks.drift(seen)),
+            *((draws.has_position and runaway) or (*checks.drift(seen), *runaway)),
             *checks.temperature(draws, seen, target),
             *checks.mixing(seen),
             *checks.predictions(draws, target),
