@@ -102,8 +102,8 @@ def run(
         row["why"] = draws.tuning.why
     print(
         f"{name:9s} {row['sampler']:12s} {row['gradients']:,} gradients: TV {row['tv']:.4f} (one "
-        f"chain {row['tv_one_chain']:.4f}), NLL {row['nll']:.4f}, stiff T {row['stiff_temperature']:.2f}, "
-        f"{seconds:.0f} s",
+        f"chain {row['tv_one_chain']:.4f}), NLL {row['nll']:.4f}, stiff T "
+        f"{row['stiff_temperature']:.2f}, {seconds:.0f} s",
         flush=True,
     )
     return row
