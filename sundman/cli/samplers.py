@@ -11,6 +11,7 @@ from typing import Any, ParamSpec, TypeAlias
 import sundman
 from sundman.cli.errors import UserError, as_user_error, nearest, unknown
 from sundman.recipes import RECIPES, Recipe
+from sundman.store import StoreWarning
 from sundman.value import Number
 
 SamplerSettings: TypeAlias = dict[str, Any]
@@ -168,6 +169,8 @@ def _none_if_all_diverged(
     ) -> sundman.Draws | None:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", sundman.TrustWarning)  # the last line says it
+            # the command is made again from its settings, whatever has no name
+            warnings.filterwarnings("ignore", "if this run is broken off", StoreWarning)
             try:
                 return sample(*arguments, **settings)
             except sundman.AllDivergedError:

@@ -314,6 +314,8 @@ class Encoder:
             why = "a lambda, which has no name to import it by"
         elif "<locals>" in called:
             why = f"{called.split('.')[-1]}, which is defined inside a function"
+        elif not hasattr(thing, "__qualname__"):
+            why = f"an object of the class {called}, which has no name to import it by"
         else:
             why = f"{called}, which is not what its module has under that name"
         raise NotByName(f"{where} is {why}")
