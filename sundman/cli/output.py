@@ -6,11 +6,16 @@ The directory of the results has in it
     runs/NAME        a run on disk for each sampler or seed
     results.json     the numbers of the table
     report.html      the report
+
+and, of a network, predictions and what ``sundman predict`` needs:
+
+    test-predictions.csv, split.json, preprocessing.json
 """
 
 from __future__ import annotations
 
 import json
+import math
 import shlex
 import shutil
 import sys
@@ -33,6 +38,8 @@ from sundman.report import Section, Table, of_run
 from sundman.targets import Target
 
 RUNS, RESULTS, REPORT, FIGURE = "runs", "results.json", "report.html", "demo.png"
+PREDICTIONS, SPLIT = "test-predictions.csv", "split.json"
+PREPROCESSING = "preprocessing.json"
 _WIDTH = 120
 
 
@@ -53,7 +60,7 @@ def prepare_directory(path: Path, force: bool) -> Path:
 
 
 def _clear(path: Path, force: bool) -> None:
-    ours = {SETTINGS, RUNS, RESULTS, REPORT, FIGURE}
+    ours = {SETTINGS, RUNS, RESULTS, REPORT, FIGURE, PREDICTIONS, SPLIT, PREPROCESSING}
     if not force:
         raise UserError(f"{path} exists; use another --output, or --force to replace it")
     if not {entry.name for entry in path.iterdir()} <= ours:
@@ -80,8 +87,32 @@ def runs_in(path: Path) -> dict[str, Path]:
 
 
 def write_results(path: Path, results: Mapping[str, object]) -> None:
-    """The numbers as JSON."""
-    (path / RESULTS).write_text(json.dumps(results, indent=1, default=float), encoding="utf-8")
+    """The numbers as JSON; one that is not finite, which JSON does not know, is null."""
+    text = json.dumps(_for_json(results), indent=1, allow_nan=False)
+    (path / RESULTS).write_text(text, encoding="utf-8")
+
+
+def _for_json(value: object) -> object:
+    if value is None or isinstance(value, str | bool | int):
+        return value
+    if isinstance(value, Mapping):
+        return {key: _for_json(each) for key, each in value.items()}
+    if isinstance(value, Sequence):
+        return [_for_json(each) for each in value]
+    number = float(value)  # type: ignore[arg-type]  # a number of NumPy or JAX
+    return number if math.isfinite(number) else None
+
+
+def make_writable(page: Path, force: bool) -> None:
+    """Make sure that a file can be written; one that exists is only replaced by ``force``."""
+    if page.exists() and (page.is_dir() or not force):
+        remedy = "a file" if page.is_dir() else "another --output, or --force to replace it"
+        raise UserError(f"{page} exists; use {remedy}")
+    try:
+        page.parent.mkdir(parents=True, exist_ok=True)
+        page.touch()
+    except OSError as error:
+        raise UserError(f"cannot write {page}: {error.strerror}; use another --output") from None
 
 
 @contextmanager

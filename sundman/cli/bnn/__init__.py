@@ -37,25 +37,41 @@ def bnn(
     ] = None,
     csv: Annotated[
         Path | None,
-        typer.Option("--csv", help="Both, a CSV file with a header.", rich_help_panel=_DATA),
+        typer.Option(
+            "--csv",
+            help="Both, a CSV file with a header; names, gaps, ; and tabs are fine.",
+            rich_help_panel=_DATA,
+        ),
     ] = None,
     target: Annotated[
         str | None,
         typer.Option("--target", help="Its column to predict.", rich_help_panel=_DATA),
     ] = None,
+    columns: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--columns", help="Columns to learn from: a,b,c. [default: all]", rich_help_panel=_DATA
+        ),
+    ] = None,
+    drop: Annotated[
+        list[str] | None,
+        typer.Option("--drop", help="Columns not to learn from: a,b,c.", rich_help_panel=_DATA),
+    ] = None,
     task: Annotated[
         str | None,
         typer.Option(
             "--task",
-            help="classification or regression; by default by the targets: names and whole "
-            "numbers are classes.",
+            help="classification or regression; by default by the targets: names and up to 20 "
+            "whole numbers are classes.",
             rich_help_panel=_DATA,
         ),
     ] = None,
     test_fraction: Annotated[
         float | None,
         typer.Option(
-            "--test-fraction", help="Share held out. [default: 0.2]", rich_help_panel=_DATA
+            "--test-fraction",
+            help="Share held out. [default: 0.2, at most 20,000 rows]",
+            rich_help_panel=_DATA,
         ),
     ] = None,
     split: Annotated[
@@ -142,7 +158,7 @@ def bnn(
 
     sundman bnn mnist --data DIR --prior horseshoe --dtau 0.2 --epochs 30 --output mnist
 
-    sundman bnn --csv houses.csv --target price
+    sundman bnn --csv houses.csv --target price --drop notes
 
     sundman bnn --x x.npy --y y.npy --sampler sgld --step 0.05
     """
@@ -152,6 +168,8 @@ def bnn(
         **{key: None if path is None else str(path.absolute()) for key, path in files.items()},
         name=name,
         target=target,
+        columns=columns,
+        drop=drop,
         task=task,
         test_fraction=test_fraction,
         split=split,

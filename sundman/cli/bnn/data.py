@@ -6,22 +6,25 @@ What is decided here (classification or regression, the split, the standardising
 
 from __future__ import annotations
 
-import csv
+import dataclasses
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from sundman import data as datasets
+from sundman.cli.bnn.columns import asked_columns, choose_columns, shown
+from sundman.cli.bnn.preprocessing import Preprocessing, TargetScale
+from sundman.cli.bnn.table import read_table
+from sundman.cli.bnn.target import OwnTarget, SplitRows, read_target, settle_target
 from sundman.cli.errors import UserError, as_user_error, nearest, unknown
 from sundman.cli.settings import CommandSettings
-from sundman.data.base import Dataset, Split, shuffled
+from sundman.data.base import Dataset, Split
 from sundman.data.files import cache_directory
 from sundman.data.sets import mean_and_scale
-
-_TASKS = ("classification", "regression")
-_SURELY_CLASSES = 20  # as many different whole numbers are surely classes
 
 
 @dataclass(frozen=True)
@@ -34,17 +37,30 @@ class DataSettings(CommandSettings):
     csv: str | None = None
     target: str | None = None
     task: str | None = None
-    test_fraction: float = 0.2
+    columns: Sequence[str] | None = None
+    drop: Sequence[str] | None = None
+    test_fraction: float | None = None
     split: int = 0
     data: str | None = None
     download: bool = False
 
 
 class LoadedData(NamedTuple):
-    """A data set and what was decided about it."""
+    """A data set and what was decided about it.
+
+    Attributes:
+      data: the data set.
+      decisions: what was decided, a sentence each.
+      target: of one's own data, what the targets mean.
+      split: of one's own data, which of its rows are in the data set.
+      preprocessing: of a table, how it became features.
+    """
 
     data: Dataset
     decisions: list[str]
+    target: TargetScale | None = None
+    split: SplitRows | None = None
+    preprocessing: Preprocessing | None = None
 
 
 def load(settings: DataSettings) -> LoadedData:
@@ -60,9 +76,9 @@ def load(settings: DataSettings) -> LoadedData:
     if settings.name:
         return _named(settings.name, settings)
     if settings.csv is not None:
-        return _own_data(*_read_csv(Path(settings.csv), settings.target), settings)
+        return _own_table(settings)
     if settings.x is not None:
-        return _own_data(*_read_arrays(settings.x, settings.y), settings)
+        return _own_arrays(settings)
     raise UserError(
         f"no data are given; name one of {', '.join(datasets.names())}, or give --x and --y, "
         "or --csv and --target"
@@ -92,69 +108,93 @@ def _named(asked: str, settings: DataSettings) -> LoadedData:
     return LoadedData(data, [rows, *([known.note.format(split=split)] if known.note else [])])
 
 
-def _own_data(x: np.ndarray, y: np.ndarray, settings: DataSettings) -> LoadedData:
-    """One's own rows: split at random, features standardised by the training rows."""
-    fraction = settings.test_fraction
-    if not isinstance(fraction, float) or not 0 < fraction < 1:
-        raise UserError(f"test_fraction must be between 0 and 1, got {fraction!r}; use 0.2, say")
-    task, why = _task(y, settings.task)
-    order = shuffled(len(y), int(settings.split))
-    tested, trained = np.split(order, [max(1, round(fraction * len(y)))])
-    if len(trained) < 2:
-        raise UserError(f"{len(y)} rows leave {len(trained)} to train on; give more rows")
-    x_mean, x_scale = mean_and_scale(x[trained])
-    x = ((x - x_mean) / x_scale).astype(np.float32)
-    classes, y_mean, y_scale = None, 0.0, 1.0
-    if task == "classification":
-        names, y = np.unique(y, return_inverse=True)
-        y, classes = y.astype(np.int32), len(names)
-        shown = ", ".join(str(name) for name in names[:10]) + (", ..." if classes > 10 else "")
-        what = f"{classes} classes: {shown}"
-        if classes < 2:
-            raise UserError(f"the target has one class only ({shown}); there is nothing to learn")
-    else:
-        y = y.astype(np.float64)
-        mean, sd = mean_and_scale(y[trained])
-        y = ((y - mean) / sd).astype(np.float32)
-        y_mean, y_scale = float(mean), float(sd)
-        what = "the target standardised"
-    decisions = [
-        f"{task.capitalize()}, {why}; {what}.",
-        f"{len(trained)} rows to train on, {len(tested)} held out for testing, at random.",
-        f"{x.shape[1]} features, standardised by the training rows.",
-    ]
-    data = Dataset(
-        "own data",
-        train=Split(x[trained], y[trained]),
-        test=Split(x[tested], y[tested]),
-        classes=classes,
-        x_mean=x_mean,
-        x_scale=x_scale,
-        y_mean=y_mean,
-        y_scale=y_scale,
+def _own_arrays(settings: DataSettings) -> LoadedData:
+    """One's own arrays: split at random, features standardised by the training rows."""
+    if settings.columns or settings.drop:
+        raise UserError("--columns and --drop name columns of a table; give one as --csv")
+    x, values = _read_arrays(str(settings.x), settings.y)
+    target = _settle(settings, "y", values)
+    mean, scale = mean_and_scale(x[target.split.train])
+    x = ((x - mean) / scale).astype(np.float32)
+    said = f"{x.shape[1]} features, standardised by the training rows."
+    data = dataclasses.replace(_dataset(x, target), x_mean=mean, x_scale=scale)
+    return LoadedData(data, [*target.decisions, said], target.scale, target.split)
+
+
+def _own_table(settings: DataSettings) -> LoadedData:
+    """One's own table: columns chosen and made features, what they need by the training rows."""
+    table = read_table(Path(str(settings.csv)))
+    header, name = list(table.columns), settings.target
+    if name is None:
+        raise UserError(f"--csv needs --target; name one of its columns: {', '.join(header)}")
+    if name not in header:
+        raise UserError(f"{table.path} has no column {name!r}; {nearest(name, header)}")
+    asked, drop = (_column_names(names, header) for names in (settings.columns, settings.drop))
+    candidates = asked_columns(table, name, asked, drop)
+    values, rows = read_target(table, name)
+    target = _settle(settings, name, values)
+    split = SplitRows(rows[target.split.train], rows[target.split.test])
+    chosen = choose_columns(table, candidates, split.train, asked)
+    preprocessing = Preprocessing.standardised(chosen.columns, table, split.train)
+    data = dataclasses.replace(
+        _dataset(preprocessing.apply(table).x[rows], target),
+        x_mean=np.array(preprocessing.mean),
+        x_scale=np.array(preprocessing.scale),
     )
-    return LoadedData(data, decisions)
+    left_out = [column for column in header if column != name and column not in candidates]
+    decisions = [
+        *target.decisions,
+        *(
+            [f"{_rows(len(table) - len(rows))} no target: left out."]
+            if len(rows) < len(table)
+            else []
+        ),
+        *([f"Left out, as asked: {shown([repr(each) for each in left_out])}."] if left_out else []),
+        *chosen.decisions,
+        f"{data.train.x.shape[1]} features of {len(chosen.columns)} columns, standardised by the "
+        "training rows.",
+    ]
+    return LoadedData(data, decisions, target.scale, split, preprocessing)
 
 
-def _task(y: np.ndarray, asked: str | None) -> tuple[str, str]:
-    """Classification or regression, and why."""
-    if asked is not None:
-        if asked not in _TASKS:
-            raise unknown("task", str(asked), _TASKS)
-        if asked == "regression" and y.dtype.kind in "US":
-            raise UserError("the target is text; use --task classification")
-        return asked, "as asked"
-    if y.dtype.kind == "f":
-        return "regression", "because the targets are not whole numbers"
-    classes = len(np.unique(y))
-    if y.dtype.kind in "US":
-        return "classification", "because the targets are text"
-    if classes > max(_SURELY_CLASSES, len(y) // 10):
-        raise UserError(
-            f"the target has {classes} different whole numbers; say --task classification or "
-            "--task regression"
-        )
-    return "classification", "because the targets are whole numbers"
+def _rows(count: int) -> str:
+    return "1 row has" if count == 1 else f"{count} rows have"
+
+
+def _column_names(asked: Sequence[str] | None, header: Sequence[str]) -> list[str]:
+    """Names of columns as they were asked for, several in a text with commas between them."""
+    texts = [asked] if isinstance(asked, str) else asked or []
+    if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):
+        raise UserError(f'columns are named by a list, got {asked!r}; write it as ["a", "b"]')
+    return [
+        name.strip()
+        for text in texts
+        for name in ([text] if text in header else text.split(","))
+        if name.strip()
+    ]
+
+
+def _settle(settings: DataSettings, name: str, values: np.ndarray) -> OwnTarget:
+    return settle_target(
+        name,
+        values,
+        task=settings.task,
+        fraction=settings.test_fraction,
+        seed=int(settings.split),
+    )
+
+
+def _dataset(x: NDArray[np.float32], target: OwnTarget) -> Dataset:
+    """Features and targets as a data set, in the rows of the split."""
+    (train, test), y, scale = target.split, target.y, target.scale
+    return Dataset(
+        "own data",
+        train=Split(x[train], y[train]),
+        test=Split(x[test], y[test]),
+        classes=None if scale.classes is None else len(scale.classes),
+        y_mean=scale.mean,
+        y_scale=scale.scale,
+    )
 
 
 def _read_arrays(path_x: str, path_y: str | None) -> tuple[np.ndarray, np.ndarray]:
@@ -197,71 +237,3 @@ def _check_finite(values: np.ndarray, name: str) -> None:
             f"{name} has {int(bad.sum())} rows with NaN or infinite values, the first is row "
             f"{int(np.argmax(bad))}; remove or fill them"
         )
-
-
-def _read_csv(path: Path, target: str | None) -> tuple[np.ndarray, np.ndarray]:
-    """The features and the targets of a CSV file with a header; ``target`` names its column."""
-    header, rows = _rows(path)
-    if target is None:
-        raise UserError(f"--csv needs --target; name one of its columns: {', '.join(header)}")
-    if target not in header:
-        raise UserError(f"{path} has no column {target!r}; {nearest(target, header)}")
-    target_column = header.index(target)
-    features = [i for i in range(len(header)) if i != target_column]
-    if not features:
-        raise UserError(f"{path} has the target column alone; it needs features, too")
-    columns = [_numbers(path, header[i], [row[i] for row in rows]) for i in features]
-    cells = [row[target_column].strip() for row in rows]
-    return np.stack(columns, axis=1), _targets(path, target, cells)
-
-
-def _rows(path: Path) -> tuple[list[str], list[list[str]]]:
-    try:
-        with path.open(newline="", encoding="utf-8-sig") as file:
-            lines = [row for row in csv.reader(file) if row]
-    except FileNotFoundError:
-        raise UserError(f"there is no file {path}; give --csv a CSV file") from None
-    except (OSError, UnicodeDecodeError, csv.Error):
-        raise UserError(f"{path} cannot be read as CSV; it must be text, in UTF-8") from None
-    if len(lines) < 2:
-        raise UserError(f"{path} has no rows; it needs a header and a row per example")
-    header = [name.strip() for name in lines[0]]
-    for number, row in enumerate(lines[1:], start=2):
-        if len(row) != len(header):
-            raise UserError(
-                f"{path} has {len(row)} cells in line {number} and {len(header)} in its header; "
-                "mend it there"
-            )
-    return header, lines[1:]
-
-
-def _numbers(path: Path, column: str, cells: list[str]) -> np.ndarray:
-    for number, cell in enumerate(cells, start=2):
-        value = _number(cell)
-        if value is None or not np.isfinite(value):
-            raise UserError(
-                f"column {column!r} of {path} is not a number in line {number}: {cell!r}; remove "
-                "the column, or write it as numbers"
-            )
-    return np.array([float(cell) for cell in cells])
-
-
-def _number(cell: str) -> float | None:
-    try:
-        return float(cell)
-    except ValueError:
-        return None
-
-
-def _targets(path: Path, column: str, cells: list[str]) -> np.ndarray:
-    """Whole numbers, else real numbers, else names."""
-    if "" in cells:
-        line = cells.index("") + 2
-        raise UserError(f"column {column!r} of {path} is empty in line {line}; fill or remove it")
-    try:
-        return np.array([int(cell) for cell in cells])
-    except ValueError:
-        pass
-    if all(_number(cell) is not None for cell in cells):
-        return _numbers(path, column, cells)
-    return np.array(cells)

@@ -23,7 +23,7 @@ from typing import ClassVar
 import sundman
 from sundman import check, likelihoods, models, priors, units
 from sundman.cli import samplers
-from sundman.cli.bnn.data import DataSettings, load
+from sundman.cli.bnn.data import DataSettings, LoadedData, load
 from sundman.cli.errors import UserError, as_user_error, unknown
 from sundman.cli.samplers import ALPHA_DTAU, SamplerSettings
 from sundman.cli.settings import Request
@@ -101,8 +101,7 @@ class Plan:
     """What to run.
 
     Attributes:
-      data: the data set.
-      decisions: what was decided about it, a sentence each.
+      loaded: the data set, and what was decided about it.
       posterior: the posterior of the network's weights.
       name: the sampler's name.
       sampler: the sampler.
@@ -112,8 +111,7 @@ class Plan:
       settings: every setting, settled; those of the sampler in learning-rate units.
     """
 
-    data: Dataset
-    decisions: list[str]
+    loaded: LoadedData
     posterior: sundman.Posterior
     name: str
     sampler: samplers.AnySampler
@@ -121,6 +119,16 @@ class Plan:
     sizes: list[int]
     lengths: Lengths
     settings: BnnSettings
+
+    @property
+    def data(self) -> Dataset:
+        """The data set."""
+        return self.loaded.data
+
+    @property
+    def decisions(self) -> list[str]:
+        """What was decided about it, a sentence each."""
+        return self.loaded.decisions
 
     @property
     def network(self) -> str:
@@ -137,10 +145,12 @@ class Plan:
         """Whether positions are kept, and predictions made from them afterwards.
 
         Those of a sampler that tunes itself are, so that the temperature of the stiffest directions
-        can be told, unless they are too large.
+        can be told, and those of a table, so that ``sundman predict`` has them, unless they are too
+        large.
         """
         draws = self.lengths.chains * (self.lengths.steps // self.lengths.thin)
-        return self.tunes_itself and 4 * draws * _parameters(self.sizes) <= _POSITION_BYTES
+        wanted = self.tunes_itself or self.loaded.preprocessing is not None
+        return wanted and 4 * draws * _parameters(self.sizes) <= _POSITION_BYTES
 
 
 def make_plan(request: Request) -> Plan:
@@ -153,7 +163,8 @@ def make_plan(request: Request) -> Plan:
     if name is not None:
         # Settings that it does not have are refused before data are read.
         samplers.distribute([name], for_sampler, request.sampler_settings)
-    data, decisions = load(asked)
+    loaded = load(asked)
+    data = loaded.data
     classes, size = data.classes, len(data.train.y)
     temperature = float(asked.temperature)
     if name is None and not for_sampler and not request.sampler_settings and temperature > 0:
@@ -176,14 +187,13 @@ def make_plan(request: Request) -> Plan:
     with as_user_error():
         posterior = sundman.Posterior(
             models.mlp_apply,
-            likelihood=_likelihood(classes),
+            likelihood=network_likelihood(classes),
             prior=_priors_of_layers(prior),
             data=tuple(data.train),
             temperature=temperature,
         )
     return Plan(
-        data=data,
-        decisions=decisions,
+        loaded=loaded,
         posterior=posterior,
         name=name,
         sampler=sampler,
@@ -231,7 +241,8 @@ def _priors_of_layers(prior: str) -> dict[str, priors.Prior]:
     return {"kernel": kernel, "bias": priors.named(prior, scale=1.0, fan_in=None)}
 
 
-def _likelihood(classes: int | None) -> likelihoods.Likelihood:
+def network_likelihood(classes: int | None) -> likelihoods.Likelihood:
+    """Of that many classes, or of a regression, whose noise is learnt, too."""
     if classes is not None:
         return likelihoods.categorical()
     return likelihoods.gaussian(log_noise_prior=(-2.0, 2.0))
