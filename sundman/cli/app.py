@@ -17,10 +17,20 @@ from sundman import citations
 from sundman.cli import options
 from sundman.cli.bnn import bnn
 from sundman.cli.bnn import repeat as repeat_bnn
+from sundman.cli.bnn.predictions import predict
 from sundman.cli.demo import demo
 from sundman.cli.errors import Stopped, UserError, as_user_error, unknown
 from sundman.cli.options import Command, Group
-from sundman.cli.output import REPORT, RESULTS, console, print_line, print_table, resumable, runs_in
+from sundman.cli.output import (
+    REPORT,
+    RESULTS,
+    console,
+    make_writable,
+    print_line,
+    print_table,
+    resumable,
+    runs_in,
+)
 from sundman.cli.runs import Run, export, extend, rm, runs
 from sundman.cli.settings import SETTINGS, command_of
 from sundman.cli.toy import repeat as repeat_toy
@@ -32,7 +42,6 @@ from sundman.store.directory import open_run
 
 app = typer.Typer(
     cls=Group,
-    add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode="markdown",
     help="Langevin samplers with an adaptive step, from the shell.",
@@ -240,7 +249,7 @@ def report(
     page = run / REPORT
     if output is not None:
         page = output.expanduser()
-        _make_writable(page, force)
+        make_writable(page, force)
     if command is not None:
         if not (run / RESULTS).is_file():
             raise UserError(f"{run} is not finished; go on with: sundman resume {run}")
@@ -251,19 +260,8 @@ def report(
     print_line(console(), f"Report: {page}")
 
 
-def _make_writable(page: Path, force: bool) -> None:
-    if page.exists() and (page.is_dir() or not force):
-        remedy = "a file" if page.is_dir() else "another --output, or --force to replace it"
-        raise UserError(f"{page} exists; use {remedy}")
-    try:
-        page.parent.mkdir(parents=True, exist_ok=True)
-        page.touch()
-    except OSError as error:
-        raise UserError(f"cannot write {page}: {error.strerror}; use another --output") from None
-
-
 for command in (
-    *(demo, toy, bnn, reproduce),
+    *(demo, toy, bnn, predict, reproduce),
     *(runs, diagnose, report, resume, extend, export, rm),
     cite,
 ):

@@ -6,7 +6,7 @@ import functools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -17,6 +17,12 @@ import sundman
 from sundman import estimate, metrics, models
 from sundman._types import PyTree
 from sundman.cli.bnn.plan import Plan
+from sundman.cli.bnn.predictions import (
+    Predictive,
+    pooled,
+    write_data_files,
+    write_test_predictions,
+)
 from sundman.cli.errors import RunFailed
 from sundman.cli.output import (
     REPORT,
@@ -40,9 +46,6 @@ from sundman.report import Figure, Report, Section, Table, write
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Canvas
-
-Predictive: TypeAlias = np.ndarray | sundman.NormalMixture
-"""Class probabilities (row, class), or a mixture of normals in the target's own units."""
 
 _ROWS_AT_EVERY_DRAW = 100  # test rows whose predictive is kept at every draw, or looked at
 _LEVELS = np.linspace(0.1, 0.9, 9)
@@ -152,8 +155,8 @@ class Temperature(NamedTuple):
 
 
 def temperature_of(plan: Plan, draws: sundman.Draws) -> Temperature | None:
-    """The temperatures of a run that kept its positions; None if it is too short to say."""
-    if not draws.has_position or len(draws) < _FEWEST_FOR_TEMPERATURE:
+    """The temperatures of a run that tuned itself and kept its positions; None if too short."""
+    if not (plan.tunes_itself and draws.has_position) or len(draws) < _FEWEST_FOR_TEMPERATURE:
         return None
     posterior, rows = plan.posterior, None
     if posterior.size > _ALL_ROWS:
@@ -343,6 +346,7 @@ def run_networks(
     print_line(out, _what_will_run(plan))
     if not resuming:
         settings.write(path)
+    write_data_files(path, plan.loaded)
     recorded = recorded_predictions(plan)
     with resumable(path):
         tried = {
@@ -367,6 +371,7 @@ def run_networks(
     for sentence in results.sentences():
         print_line(out, sentence)
     write_results(path, results.as_json())
+    write_test_predictions(path, plan.loaded, pooled(list(predictives.values())))
     page = page or path / REPORT
     write(_report(results, predictives, path), page)
     print_line(out, f"Report: {page}")
