@@ -20,7 +20,7 @@ def houses(rows=ROWS, seed=0):
     """Sizes, cities and prices; a target that is no whole number."""
     rng = np.random.default_rng(seed)
     size = rng.uniform(40, 200, rows).round(1)
-    city = np.repeat(["Rome", "Oslo", "Bern"], [rows - rows // 2, rows // 3, rows // 6])
+    city = np.repeat(["Rome", "Oslo", "Bern"], [rows - rows // 3 - rows // 6, rows // 3, rows // 6])
     city = rng.permutation(city)
     price = size * np.where(city == "Oslo", 2.0, 1.0) + rng.normal(size=rows)
     return {"size": size.tolist(), "city": city.tolist(), "price": price.tolist()}
