@@ -9,7 +9,7 @@ import pytest
 
 from sundman.cli.bnn.data import DataSettings, load
 from sundman.cli.bnn.predictions import write_data_files
-from sundman.cli.output import write_results
+from sundman.cli.output import prepare_directory, write_results
 from tests.cli.tables import houses, write_table
 
 SMALL = ["--sampler", "sgld", "--width", "4", "--depth", "1", "--epochs", "40", "--batch", "24"]
@@ -82,8 +82,7 @@ def test_a_table_is_sampled_and_new_rows_are_predicted(succeeds, here, tmp_path)
 @pytest.mark.usefixtures("blank_figures")
 def test_classes_are_predicted_with_their_names(succeeds, tmp_path):
     write_table(tmp_path / "t.csv", houses())
-    bnn = ["bnn", "--csv", "t.csv", "--target", "city", "--seeds", "2", *SMALL]
-    succeeds(*bnn, "-o", "run")
+    succeeds("bnn", "--csv", "t.csv", "--target", "city", "--seeds", "2", *SMALL, "-o", "run")
     tested = read(tmp_path / "run/test-predictions.csv")
     assert list(tested[0]) == ["row", "target", "class", "p_Bern", "p_Oslo", "p_Rome"]
     rows = [int(row["row"]) for row in tested]
@@ -96,7 +95,8 @@ def test_classes_are_predicted_with_their_names(succeeds, tmp_path):
     assert chosen.tolist() == [row["class"] for row in new]
     # The test rows were averaged over all steps, new ones over the draws that were kept.
     assert share[2, rows] == pytest.approx(floats(tested, "p_Rome"), abs=0.05)
-    succeeds(*bnn, "-o", "run", "--force")  # all files there are known as results
+    prepare_directory(tmp_path / "run", force=True)  # all files there are known as results
+    assert not any((tmp_path / "run").iterdir())
 
 
 def test_weights_that_were_not_kept(here, tmp_path, monkeypatch):
