@@ -27,7 +27,7 @@ from sundman.run.sinks import DrawSink
 from sundman.run.spec import RunSpec
 from sundman.run.state import Progress, RunState, Timed
 from sundman.run.step import Record
-from sundman.watch.events import BlockReport, Summary, Watcher, summarise
+from sundman.watch.events import BlockReport, Summary, Watcher, stretches, summarise
 
 _STARTS_CHECKED = 16  # chains lost at once, each of which costs a gradient to look at
 _FAR_BELOW = -1e20  # a potential that no chain meets but one that falls without bound
@@ -93,8 +93,10 @@ def execute(
                 for watcher in watchers:
                     watcher.event("divergence", message, chain=event.chain, step=event.step)
             events += lost
-            for watcher in watchers:
-                watcher.block(_report(state, spec, setup, record, seconds))
+            if watchers:
+                report = _report(state, spec, setup, record, seconds)
+                for watcher in watchers:
+                    watcher.block(report)
             over = _is_over(state, setup)
             failure = _failure(spec, state, setup, lost, falls=falls)
             last = setup.ends_short and state.progress.pieces == len(setup.pieces) - 1
@@ -165,12 +167,15 @@ def _report(
     """What the watchers are told after a piece."""
     done = state.progress
     stats: dict[str, Summary] = {}
+    by_chain = None
     stage = "exploration" if done.draws else "burn-in"
     if record is not None:
         stage = "sampling"
-        columns = {"dt": record.weight, **record.stats}
-        alive = np.asarray(record.weight).T > 0
-        stats = summarise({name: _first_number(column) for name, column in columns.items()}, alive)
+        recorded = {"dt": record.weight, **record.stats}
+        columns = {name: _first_number(column) for name, column in recorded.items()}
+        weight = np.asarray(record.weight).T
+        stats = summarise(columns, weight > 0)
+        by_chain = stretches(columns, weight)
     return BlockReport(
         stage=stage,
         block=done.pieces,
@@ -184,6 +189,7 @@ def _report(
         diverged=int(np.sum(state.divergences.times > 0)),
         seconds=seconds,
         stats=stats,
+        by_chain=by_chain,
     )
 
 

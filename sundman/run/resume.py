@@ -38,7 +38,7 @@ from sundman.tune.saved import pack, to_bytes, unpack
 from sundman.tune.state import Problem, WarmUp
 from sundman.tune.warm_up import advance
 from sundman.verdict.judging import safe_judge, warn
-from sundman.watch.events import Watcher, watched
+from sundman.watch.events import ScalarLogger, Watcher, watched
 from sundman.watch.log import RunLog
 from sundman.watch.progress import ProgressOption, all_watchers
 
@@ -51,7 +51,7 @@ class _Watching(NamedTuple):
 
     checkpoint_every: int | None
     progress: ProgressOption
-    watchers: Sequence[Watcher]
+    watchers: Sequence[Watcher | ScalarLogger]
 
 
 def resume(
@@ -62,7 +62,7 @@ def resume(
     online: Callable[[PyTree], PyTree] | None = None,
     checkpoint_every: int | None = None,
     progress: ProgressOption = None,
-    watchers: Sequence[Watcher] = (),
+    watchers: Sequence[Watcher | ScalarLogger] = (),
 ) -> Draws:
     """Go on with a run that was stopped or killed, and return all its draws.
 
@@ -109,7 +109,7 @@ def extend(
     online: Callable[[PyTree], PyTree] | None = None,
     checkpoint_every: int | None = None,
     progress: ProgressOption = None,
-    watchers: Sequence[Watcher] = (),
+    watchers: Sequence[Watcher | ScalarLogger] = (),
 ) -> Draws:
     """Make a run on disk longer, and return all its draws, old and new.
 
@@ -196,7 +196,7 @@ def start_stored(
     checkpoint_every: int | None,
     resume: bool,
     progress: ProgressOption,
-    watchers: Sequence[Watcher],
+    watchers: Sequence[Watcher | ScalarLogger],
 ) -> Draws:
     """A new run at ``path``; or, if ``resume`` and it is there, the rest of it.
 

@@ -23,7 +23,7 @@ from sundman.run.tuned import DEFAULT_STEPS, UNTUNED, tuned
 from sundman.samplers import Sampler
 from sundman.tune import Auto, auto
 from sundman.verdict.judging import safe_judge, warn
-from sundman.watch.events import Watcher, check_watchers, watched
+from sundman.watch.events import ScalarLogger, Watcher, check_watchers, watched
 from sundman.watch.progress import ProgressOption, all_watchers
 
 
@@ -49,7 +49,7 @@ def sample(
     per_chain: bool | None = None,
     on_divergence: str = "freeze",
     progress: ProgressOption = None,
-    watchers: Sequence[Watcher] = (),
+    watchers: Sequence[Watcher | ScalarLogger] = (),
     store: str | os.PathLike[str] | None = None,
     checkpoint_every: int | None = None,
     resume: bool = False,
@@ -94,7 +94,8 @@ def sample(
         ``"restart"`` it from there with new noise, with weight 0 up to the end of the block
         (``draws.restarts`` has each); or ``"raise"``.
       progress: show how the run goes; by default if it takes long or the output is a terminal.
-      watchers: others to be told how it goes, such as :class:`sundman.JsonLines`.
+      watchers: others to be told how it goes, such as :class:`sundman.JsonLines`, or anything with
+        ``log(dict, step)``, such as a run of wandb.
       store: a directory to write the draws to as they come, with checkpoints; the draws returned
         stay there and are read when used. See :func:`sundman.resume`.
       checkpoint_every: blocks between checkpoints (a block takes about a second); by default

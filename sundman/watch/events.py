@@ -5,13 +5,15 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, TypeGuard
 
 import numpy as np
 
 from sundman._types import Json, Settings
 
 _SUBSAMPLE = 2048
+_CHAINS, _STRETCHES = 16, 64  # chains and stretches at most, so that a line of the log stays short
+_STRETCHES_PER_CHAIN = 16
 _NAMES = {
     "dt": "dt",
     "zeta": "zeta",
@@ -30,12 +32,35 @@ class Summary(NamedTuple):
     high: float
 
 
+class Stretches(NamedTuple):
+    """The draws of a block in stretches, chain by chain: what R-hat and ESS of U are made of.
+
+    All but ``chain`` have axes (chain, stretch); a stretch without a living draw has weight 0.
+
+    Attributes:
+      chain: the numbers of the chains, at most 16, evenly spread.
+      draws: how many draws were looked at in each stretch.
+      weight: the sum of their weights.
+      potential: their weighted mean of U.
+      variance: their weighted variance of U.
+      temperature: their weighted mean of the virial; empty where it is not recorded.
+    """
+
+    chain: list[int]
+    draws: list[list[int]]
+    weight: list[list[float]]
+    potential: list[list[float]]
+    variance: list[list[float]]
+    temperature: list[list[float]]
+
+
 class BlockReport(NamedTuple):
     """Where a run stands after a block.
 
     ``draws`` and ``steps`` are per chain; ``steps`` includes burn-in. ``total_steps`` is None when
     nobody knows, as for draws at equal intervals of time. ``seconds`` is the wall time since this
-    process began the run. ``stats`` is empty during burn-in.
+    process began the run. ``stats`` is empty during burn-in. ``by_chain`` has U and the temperature
+    of each chain; None in burn-in.
     """
 
     stage: str
@@ -48,6 +73,7 @@ class BlockReport(NamedTuple):
     diverged: int
     seconds: float
     stats: dict[str, Summary]
+    by_chain: Stretches | None = None
 
 
 class Watcher(Protocol):
@@ -88,6 +114,19 @@ class Watcher(Protocol):
         ...
 
 
+class ScalarLogger(Protocol):
+    """Whoever takes numbers by name, as the runs of wandb and trackio do."""
+
+    def log(self, values: dict[str, float], step: int, /) -> object:
+        """Take the numbers of a block.
+
+        Args:
+          values: by names such as ``potential/mean``.
+          step: steps of each chain so far, burn-in included.
+        """
+        ...
+
+
 @contextmanager
 def watched(
     watchers: Sequence[Watcher], about: Settings, note: str | None = None
@@ -104,18 +143,25 @@ def watched(
         ok = True
 
 
+_METHODS = ("start", "block", "event", "close")
+
+
+def is_scalar_logger(watcher: object) -> TypeGuard[ScalarLogger]:
+    """Whether it is no watcher itself and has a method ``log``."""
+    complete = all(hasattr(watcher, name) for name in _METHODS)
+    return not complete and callable(getattr(watcher, "log", None))
+
+
 def check_watchers(watchers: object) -> None:
-    """Raise unless it is a sequence of watchers."""
+    """Raise unless it is a sequence of watchers, or of objects with ``log(dict, step)``."""
     if isinstance(watchers, (str, Mapping)) or not isinstance(watchers, Sequence):
         raise TypeError(f"watchers is a sequence of watchers, such as [log]; got {watchers!r}")
     for watcher in watchers:
-        lacks = [
-            name for name in ("start", "block", "event", "close") if not hasattr(watcher, name)
-        ]
-        if lacks:
+        lacks = [name for name in _METHODS if not hasattr(watcher, name)]
+        if lacks and not is_scalar_logger(watcher):
             raise TypeError(
-                f"a watcher has start, block, event and close, such as sundman.JsonLines(path); "
-                f"{watcher!r} has no {lacks[0]}"
+                f"a watcher has start, block, event and close, such as sundman.JsonLines(path), or "
+                f"log(dict, step), such as a run of wandb; {watcher!r} has no {lacks[0]} and no log"
             )
 
 
@@ -157,3 +203,48 @@ def summarise(stats: Mapping[str, np.ndarray], alive: np.ndarray) -> dict[str, S
         mask = alive[chains, draws] if alive.ndim == 2 else alive[chains, None]
         summaries[name] = _summary(few[np.isfinite(few) & mask])
     return summaries
+
+
+def stretches(stats: Mapping[str, np.ndarray], weight: np.ndarray) -> Stretches | None:
+    """U and the temperature of each chain in a block, from the draws that ``summarise`` looks at.
+
+    ``stats`` and ``weight`` have axes (chain, draw); None if U is not recorded. A draw counts if
+    its weight is above 0 and its U is finite.
+    """
+    if "potential" not in stats:
+        return None
+    chains = slice(None, None, max(1, math.ceil(len(weight) / _CHAINS)))
+    seen = len(weight[chains])
+    draws = slice(None, None, -max(1, math.ceil(weight.shape[1] / (_SUBSAMPLE // seen))))
+    w, U = (
+        np.asarray(part[chains, draws], np.float64)[:, ::-1]
+        for part in (weight, stats["potential"])
+    )
+    parts = max(1, min(w.shape[1], _STRETCHES // seen, _STRETCHES_PER_CHAIN))
+    begins = np.linspace(0, w.shape[1], parts, endpoint=False, dtype=int)
+
+    def total(values: np.ndarray) -> np.ndarray:
+        return np.add.reduceat(values, begins, axis=1)
+
+    good = (w > 0) & np.isfinite(U)
+    w, U = np.where(good, w, 0.0), np.where(good, U, 0.0)
+    weights = total(w)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        mean = total(w * U) / weights
+        length = np.diff([*begins, w.shape[1]])
+        variance = total(w * (U - np.repeat(mean, length, axis=1)) ** 2) / weights
+        temperature = np.zeros((seen, 0))
+        if "virial" in stats:
+            T = np.asarray(stats["virial"][chains, draws], np.float64)[:, ::-1]
+            temperature = total(w * np.where(good, T, 0.0)) / weights
+    numbers = [_rounded(part) for part in (weights, mean, variance, temperature)]
+    number = np.arange(len(weight))[chains].tolist()
+    return Stretches(number, total(good).tolist(), *numbers)
+
+
+def _rounded(values: np.ndarray) -> list[list[float]]:
+    """To nine digits, more than the single precision of the draws, so that the log is short."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        places = 8 - np.floor(np.log10(np.abs(values)))
+    unit = 10.0 ** np.where(np.abs(places) < 300, places, 0.0)
+    return (np.round(values * unit) / unit).tolist()

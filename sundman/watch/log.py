@@ -17,7 +17,7 @@ import numpy as np
 from sundman._files import write_bytes
 from sundman._optional import needs_extra
 from sundman._types import Json, Settings
-from sundman.watch.events import BlockReport
+from sundman.watch.events import BlockReport, ScalarLogger
 
 if TYPE_CHECKING:
     from tensorboardX import SummaryWriter
@@ -25,10 +25,10 @@ if TYPE_CHECKING:
 
 def _plain(value: Json) -> Json:
     """The value as JSON can hold it: null for NaN and infinity, text for what is no data."""
+    if isinstance(value, float):  # first, since there are many in a block
+        return value if math.isfinite(value) else None
     if value is None or isinstance(value, bool | int | str):
         return value
-    if isinstance(value, float):
-        return value if math.isfinite(value) else None
     if isinstance(value, Mapping):
         return {str(key): _plain(item) for key, item in value.items()}
     if hasattr(value, "_asdict"):
@@ -40,7 +40,7 @@ def _plain(value: Json) -> Json:
     return str(value)
 
 
-def _parsed(text: bytes) -> Settings | None:
+def parse_line(text: bytes) -> Settings | None:
     """The object on a line, or None if the line is torn."""
     try:
         line = json.loads(text)
@@ -54,7 +54,7 @@ def read_log(path: str | os.PathLike[str]) -> list[Settings]:
     lines = Path(path).read_bytes().split(b"\n")
     objects = []
     for number, text in enumerate(lines, start=1):
-        line = _parsed(text)
+        line = parse_line(text)
         if line is not None:
             objects.append(line)
         elif number < len(lines):
@@ -81,9 +81,9 @@ def truncate_log(
         return
     before = file.read_bytes()
     *lines, last = before.split(b"\n")
-    if _parsed(last) is not None:
+    if parse_line(last) is not None:
         lines.append(last)
-    remaining = [text for text in lines if not _beyond(_parsed(text), draws, steps)]
+    remaining = [text for text in lines if not _beyond(parse_line(text), draws, steps)]
     after = b"".join(text + b"\n" for text in remaining)
     if after == before:
         return
@@ -116,7 +116,10 @@ class JsonLines:
 
     def block(self, report: BlockReport) -> None:
         """Write the report."""
-        self._write("block", report._asdict())
+        fields = report._asdict()
+        if report.by_chain is None:
+            del fields["by_chain"]
+        self._write("block", fields)
 
     def event(self, name: str, message: str, **fields: Json) -> None:
         """Write the event."""
@@ -140,6 +143,14 @@ class JsonLines:
         # One write per line, so that a kill tears at most the last one.
         self._file.write(json.dumps({**head, **rest}, allow_nan=False).encode() + b"\n")
         self._file.flush()
+
+
+def scalars(report: BlockReport) -> dict[str, float]:
+    """The finite numbers of a report by their tags, such as ``potential/mean``."""
+    tagged: dict[str, float] = {"run/diverged": report.diverged, "run/draws": report.draws}
+    for name, summary in report.stats.items():
+        tagged |= {f"{name}/{part}": value for part, value in summary._asdict().items()}
+    return {tag: value for tag, value in tagged.items() if math.isfinite(value)}
 
 
 class TensorBoard:
@@ -166,12 +177,8 @@ class TensorBoard:
         """Write mean and range of each statistic, the chains lost and the draws done."""
         assert self._writer is not None, "start comes first"
         self._steps = report.steps
-        scalars = {"run/diverged": report.diverged, "run/draws": report.draws}
-        for name, summary in report.stats.items():
-            scalars |= {f"{name}/{part}": value for part, value in summary._asdict().items()}
-        for tag, value in scalars.items():
-            if math.isfinite(value):
-                self._writer.add_scalar(tag, value, report.steps)
+        for tag, value in scalars(report).items():
+            self._writer.add_scalar(tag, value, report.steps)
 
     def event(self, name: str, message: str, **fields: Json) -> None:
         """Write the event as text."""
@@ -183,6 +190,42 @@ class TensorBoard:
         if self._writer is not None:
             self._writer.close()
             self._writer = None
+
+
+class ScalarWatcher:
+    """Passes the numbers of each block on to any object with ``log(dict, step)``.
+
+    Such objects are given to ``sample(..., watchers=[...])`` as they are. If one fails, it is told
+    nothing more, with a warning, and the run goes on.
+
+        sundman.sample(posterior, key=key, watchers=[wandb.init(project="digits")])
+    """
+
+    def __init__(self, logger: ScalarLogger) -> None:
+        self._logger, self._failed = logger, False
+
+    def start(self, about: Settings) -> None:
+        """Nothing: the object's own settings are its user's."""
+
+    def block(self, report: BlockReport) -> None:
+        """Log mean and range of each statistic, the chains lost and the draws done."""
+        if self._failed:
+            return
+        try:
+            self._logger.log(scalars(report), report.steps)
+        except Exception as error:
+            self._failed = True
+            warnings.warn(
+                f"the watcher {type(self._logger).__name__} failed with {type(error).__name__}: "
+                f"{error}. It is told nothing more, the run goes on",
+                stacklevel=2,
+            )
+
+    def event(self, name: str, message: str, **fields: Json) -> None:
+        """Nothing: what can be counted of it is in the blocks."""
+
+    def close(self, ok: bool) -> None:
+        """Nothing: the object may be used for more than one run."""
 
 
 class RunLog(JsonLines):

@@ -11,7 +11,14 @@ from typing import TYPE_CHECKING, TypeAlias, Union
 import numpy as np
 
 from sundman._types import Json, Settings
-from sundman.watch.events import BlockReport, Summary, Watcher
+from sundman.watch.events import (
+    BlockReport,
+    ScalarLogger,
+    Summary,
+    Watcher,
+    is_scalar_logger,
+)
+from sundman.watch.log import ScalarWatcher
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
@@ -297,8 +304,11 @@ def progress_watcher(progress: ProgressOption, interval: float = 10.0) -> Progre
 
 
 def all_watchers(
-    progress: ProgressOption, watchers: Sequence[Watcher], log: Watcher | None = None
+    progress: ProgressOption,
+    watchers: Sequence[Watcher | ScalarLogger],
+    log: Watcher | None = None,
 ) -> list[Watcher]:
-    """The display, the log and the user's own."""
-    everyone: list[Watcher | None] = [progress_watcher(progress), log, *watchers]
+    """The display, the log and the user's own; those with ``log(dict, step)`` are told by that."""
+    own = [ScalarWatcher(each) if is_scalar_logger(each) else each for each in watchers]
+    everyone = [progress_watcher(progress), log, *own]
     return [watcher for watcher in everyone if watcher is not None]

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from sundman.watch.events import BlockReport, summarise
+from sundman.watch.events import BlockReport, stretches, summarise
 from sundman.watch.log import JsonLines
 from sundman.watch.progress import Progress
 
@@ -88,10 +88,10 @@ def test_watching_costs_less_than_a_hundredth(shape, tmp_path):
             watcher.start({"temperature": 1.0})
         begin = time.process_time()  # on a busy machine the wall clock measures the others
         for i in range(1, number + 1):
-            found = summarise(stats, alive)
+            found, by_chain = summarise(stats, alive), stretches(stats, alive)
             done, total = i * draws, number * draws
             report = BlockReport(
-                "sampling", i, done, total, done, total, chains, 0, i * takes, found
+                "sampling", i, done, total, done, total, chains, 0, i * takes, found, by_chain
             )
             for watcher in watchers:
                 watcher.block(report)

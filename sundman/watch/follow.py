@@ -1,0 +1,240 @@
+"""A run seen from outside, by its log alone: how far it is, and whether its chains agree.
+
+A log has, for each block and each chain, the weight, the mean and the variance of U in a few
+stretches of draws. With w, u and v those of a stretch, U has over any set of stretches
+
+    mean m = sum w u / sum w,    variance = sum w (v + (u - m)^2) / sum w
+
+which gives split R-hat. The standard error of m is that of the sums w (u - m), whose correlation
+along the chain is summed up as in :mod:`sundman.estimate`; ESS is the variance over its square.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from collections import deque
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from sundman._types import Json, Settings
+from sundman.estimate.moments import Estimate, long_run_variance
+from sundman.watch.events import BlockReport, Stretches, Summary
+from sundman.watch.log import parse_line
+from sundman.watch.progress import Pace
+
+_FEWEST, _FEWEST_PER_CHAIN = 16, 4  # stretches from which R-hat and errors are told
+_EVENTS = 100
+
+
+class LogTail:
+    """Reads a log while it is written: each call of ``read`` gives the lines added since.
+
+    A line that is not complete yet is left for the next call. A run that is resumed replaces its
+    log; it is then read from the beginning, and ``replaced`` is True after that call.
+    """
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self.path = Path(path)
+        self.replaced = False
+        self._offset, self._number = 0, 0
+        self._inode: int | None = None
+
+    def read(self) -> list[Settings]:
+        """The lines since the last call; none while there is no file."""
+        try:
+            file = self.path.open("rb")
+        except FileNotFoundError:
+            return []
+        with file:
+            now = os.fstat(file.fileno())
+            self.replaced = self._inode is not None and (
+                now.st_ino != self._inode or now.st_size < self._offset
+            )
+            if self.replaced:
+                self._offset, self._number = 0, 0
+            self._inode = now.st_ino
+            file.seek(self._offset)
+            whole, newline, _ = file.read().rpartition(b"\n")
+        self._offset += len(whole) + len(newline)
+        lines = []
+        for text in whole.split(b"\n") if newline else []:
+            self._number += 1
+            line = parse_line(text)
+            if line is None or "event" not in line:
+                raise ValueError(
+                    f"{self.path} is not the log of a run: line {self._number} is no event"
+                )
+            lines.append(line)
+        return lines
+
+
+class Convergence(NamedTuple):
+    """What the draws in a log say of the run so far; NaN where there are too few.
+
+    Attributes:
+      draws: how many draws were looked at, of all chains together.
+      potential: the mean of U with its standard error.
+      rhat: split R-hat of U.
+      ess: effective draws among those looked at.
+      temperature: the mean temperature with its standard error; None where it is not recorded.
+      of_chain: the mean of U of each chain, by its number.
+    """
+
+    draws: int
+    potential: Estimate
+    rhat: float
+    ess: float
+    temperature: Estimate | None
+    of_chain: dict[int, float]
+
+
+class RunHistory:
+    """What a log tells, line after line.
+
+    Attributes:
+      about: the settings of the run.
+      report: the last block; None before the first.
+      pace: steps and draws per second.
+      blocks: U and the temperature of each sampling block, with the steps done by then.
+      events: divergences, resumptions and interruptions, the last hundred; checkpoints left out.
+      ended: True if the run came to its end, False if it was broken off, None if neither is said.
+      time: when the last line was written, in ISO form.
+    """
+
+    def __init__(self) -> None:
+        self.about: Settings = {}
+        self.report: BlockReport | None = None
+        self.pace = Pace()
+        self.blocks: list[tuple[int, Stretches]] = []
+        self.events: deque[tuple[str, str]] = deque(maxlen=_EVENTS)
+        self.ended: bool | None = None
+        self.time = ""
+
+    def add(self, line: Settings) -> None:
+        """Take in a line."""
+        self.time = str(line.get("time", self.time))
+        event = line["event"]
+        if event == "start":
+            self.about = {k: v for k, v in line.items() if k not in ("event", "time")}
+            self.ended, self.pace = None, Pace()
+        elif event == "end":
+            self.ended = bool(line.get("ok"))
+        elif event == "block":
+            self._add_block(_block(line))
+        elif event != "checkpoint":
+            self.events.append((event, str(line.get("message", ""))))
+
+    def _add_block(self, report: BlockReport) -> None:
+        if self.report is not None and report.block <= self.report.block:  # another run since
+            self.blocks.clear()
+        self.report = report
+        self.pace.add(report)
+        if report.by_chain is not None:
+            self.blocks.append((report.steps, report.by_chain))
+
+    @property
+    def temperature(self) -> float | None:
+        """T of the sampler, if it says."""
+        T = self.about.get("temperature")
+        return float(T) if isinstance(T, int | float) else None
+
+    def convergence(self) -> Convergence | None:
+        """Running mean, R-hat and ESS of U, and the temperature; None without a draw that counts.
+
+        All sampling blocks count, from the first draw after the burn-in.
+        """
+        if not self.blocks:
+            return None
+        chains = self.blocks[-1][1].chain
+        parts = [part for _, part in self.blocks if part.chain == chains]
+        weight, u, variance = (
+            np.concatenate([np.asarray(getattr(part, name), float) for part in parts], axis=1)
+            for name in ("weight", "potential", "variance")
+        )
+        if not weight.sum() > 0:
+            return None
+        counted = weight > 0
+        u, variance = np.where(counted, u, 0.0), np.where(counted, variance, 0.0)
+        potential = _mean(weight, u)
+        spread = _average(weight, variance + (u - potential.value) ** 2)
+        squared_error = potential.error**2
+        temperature = None
+        if all(part.temperature and part.temperature[0] for part in parts):
+            T = np.concatenate([np.asarray(part.temperature, float) for part in parts], axis=1)
+            temperature = _mean(weight, np.where(counted, T, 0.0))
+        alive = weight.sum(axis=1) > 0
+        means = [_average(weight[i], u[i]) if alive[i] else math.nan for i in range(len(chains))]
+        return Convergence(
+            draws=int(sum(np.sum(part.draws) for part in parts)),
+            potential=potential,
+            rhat=_split_rhat(weight, u, variance),
+            ess=spread / squared_error if squared_error > 0 else math.nan,
+            temperature=temperature,
+            of_chain=dict(zip(chains, means, strict=True)),
+        )
+
+
+def _enough(weight: np.ndarray) -> bool:
+    counted = weight > 0
+    return counted.sum() >= _FEWEST and counted.sum(axis=1).max() >= _FEWEST_PER_CHAIN
+
+
+def _average(weight: np.ndarray, values: np.ndarray) -> float:
+    return float(np.sum(weight * values) / np.sum(weight))
+
+
+def _mean(weight: np.ndarray, values: np.ndarray) -> Estimate:
+    """The weighted mean over the stretches of all chains, (chain, stretch), and its error."""
+    mean = _average(weight, values)
+    if not _enough(weight):
+        return Estimate(mean, math.nan)
+    sums = (weight * values)[..., None]
+    variance = long_run_variance(sums, weight, np.array([mean]))[0]
+    return Estimate(mean, float(np.sqrt(weight.size * variance) / weight.sum()))
+
+
+def _split_rhat(weight: np.ndarray, u: np.ndarray, variance: np.ndarray) -> float:
+    """Split R-hat as :func:`sundman.estimate.split_rhat` has it, from stretches."""
+    half = weight.shape[1] // 2
+    if not _enough(weight):
+        return math.nan
+    halves = [
+        (weight[chain, part], u[chain, part], variance[chain, part])
+        for part in (slice(None, half), slice(-half, None))
+        for chain in range(len(weight))
+        if weight[chain, part].sum() > 0
+    ]
+    means = [_average(w, m) for w, m, _ in halves]
+    within = [_average(w, v + (m - x) ** 2) for (w, m, v), x in zip(halves, means, strict=True)]
+    if len(means) < 2 or not np.mean(within) > 0:
+        return math.nan
+    return float(np.sqrt(1.0 + np.var(means, ddof=1) / np.mean(within)))
+
+
+def _number(value: Json) -> float:
+    """A number of a log, which writes null for one that is not finite."""
+    return math.nan if value is None else float(value)
+
+
+def _block(line: Settings) -> BlockReport:
+    """A block as it was before it was a line of a log."""
+    try:
+        fields = {name: line[name] for name in BlockReport._fields if name in line}
+        fields["stats"] = {
+            name: Summary(*(_number(summary[part]) for part in Summary._fields))
+            for name, summary in line["stats"].items()
+        }
+        if line.get("by_chain") is not None:
+            table = {name: line["by_chain"][name] for name in Stretches._fields}
+            for name in ("weight", "potential", "variance", "temperature"):
+                table[name] = [[_number(value) for value in row] for row in table[name]]
+            fields["by_chain"] = Stretches(**table)
+        return BlockReport(**fields)
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise ValueError(
+            f"block {line.get('block')!r} of the log lacks what a block has "
+            f"({type(error).__name__}: {error})"
+        ) from None
