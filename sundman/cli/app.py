@@ -35,6 +35,7 @@ from sundman.cli.runs import Run, export, extend, rm, runs
 from sundman.cli.settings import SETTINGS, command_of
 from sundman.cli.toy import repeat as repeat_toy
 from sundman.cli.toy import toy
+from sundman.cli.watch import watch
 from sundman.report import of_run, write
 from sundman.run.inputs import TargetLike
 from sundman.store import StoreError
@@ -262,7 +263,7 @@ def report(
 
 for command in (
     *(demo, toy, bnn, predict, reproduce),
-    *(runs, diagnose, report, resume, extend, export, rm),
+    *(runs, watch, diagnose, report, resume, extend, export, rm),
     cite,
 ):
     app.command(cls=Command)(command)

@@ -1,0 +1,324 @@
+"""A run as ``sundman watch`` shows it: where it stands, its numbers and a verdict.
+
+Only files are read, and none is written or locked, so that a run does not notice.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import re
+import shlex
+import socket
+from collections.abc import Iterator
+from contextlib import suppress
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Literal, NamedTuple
+
+import numpy as np
+
+from sundman._types import Json
+from sundman.draws.trust import Verdict
+from sundman.estimate import Estimate
+from sundman.store.files import StoreError, read_json
+from sundman.verdict.checks import ERRORS, ESS, RHAT, TEMPERATURE
+from sundman.watch.events import BlockReport
+from sundman.watch.follow import Convergence, LogTail, RunHistory
+from sundman.watch.progress import count, duration, figure, fraction, lines
+
+State = Literal["waiting", "running", "finished", "stopped", "killed", "silent"]
+Mark = Literal["good", "look", "bad", "open"]
+_HOLDER = re.compile(r"process (\d+) on (\S+)")
+_SILENT, _LONG_SILENT = 60.0, 600.0  # seconds without a word, of a process we cannot or can see
+_POINTS = 150  # of a curve
+_STAGES = {"finished": "done", "stopped": "stopped", "killed": "killed", "silent": "silent"}
+
+
+class Judgement(NamedTuple):
+    """A verdict on a run that may still go on."""
+
+    mark: Mark
+    text: str
+
+
+def process_of(directory: Path) -> bool | None:
+    """Whether the process that writes a run is there; None if that cannot be known here."""
+    with suppress(OSError):
+        holder = _HOLDER.match((directory / "lock").read_text())
+        if holder is not None and holder[2] == socket.gethostname():
+            try:
+                os.kill(int(holder[1]), 0)
+            except ProcessLookupError:
+                return False
+            except PermissionError:
+                return True
+            return True
+    return None
+
+
+class RunView:
+    """One run and what its files say by now.
+
+    Args:
+      name: how it is called.
+      path: its directory, or a log of :class:`sundman.JsonLines`.
+      resume_path: what ``sundman resume`` goes on with; None if nothing does.
+    """
+
+    def __init__(self, name: str, path: Path, resume_path: Path | None = None) -> None:
+        self.name, self.path, self._resume_path = name, path, resume_path
+        self._tail = LogTail(path if path.is_file() else path / "log.jsonl")
+        self._history = RunHistory()
+        self._verdict: Verdict | None = None
+        self._seen: Convergence | None = None
+        self.state: State = "waiting"
+
+    def refresh(self) -> None:
+        """Read what was written since the last time."""
+        new = self._tail.read()
+        if self._tail.replaced:
+            self._history = RunHistory()
+        for line in new:
+            self._history.add(line)
+        if new:
+            with np.errstate(all="ignore"):  # potentials may be near the largest number there is
+                self._seen = self._history.convergence()
+        self.state = self._state()
+        if self.state == "finished" and self._verdict is None and self.path.is_dir():
+            with suppress(StoreError, KeyError, TypeError):
+                stored = read_json(self.path / "verdict.json", ("status", "reasons", "note"))
+                self._verdict = Verdict.from_json(stored)
+
+    @property
+    def over(self) -> bool:
+        """Whether nothing more is to be expected."""
+        return self.state in ("finished", "stopped", "killed")
+
+    @property
+    def written(self) -> str:
+        """When the last line was written, in ISO form."""
+        return self._history.time
+
+    @property
+    def process_is_gone(self) -> bool:
+        """Whether the process that wrote the run has certainly ended."""
+        return process_of(self.path) is False
+
+    def _state(self) -> State:
+        history = self._history
+        if history.ended is not None:
+            return "finished" if history.ended else "stopped"
+        alive = process_of(self.path) if self.path.is_dir() else None
+        if alive is False:
+            return "killed"
+        if not history.time:
+            return "waiting"
+        patience = _LONG_SILENT if alive else _SILENT
+        return "silent" if self._unheard() > max(patience, 10 * self._pause()) else "running"
+
+    def _unheard(self) -> float:
+        """Seconds since the last line."""
+        try:
+            last = datetime.fromisoformat(self._history.time)
+        except ValueError:
+            return math.inf
+        return (datetime.now(UTC) - last).total_seconds()
+
+    def _pause(self) -> float:
+        """Seconds between two blocks, on average."""
+        report = self._history.report
+        return 0.0 if report is None else report.seconds / max(1, report.block)
+
+    def judgement(self) -> Judgement:
+        """Whether the draws so far can be trusted, in a sentence or two."""
+        if self._verdict is not None:
+            marks: dict[str, Mark] = {"good": "good", "bad": "bad", "unknown": "open"}
+            return Judgement(marks[self._verdict.status], str(self._verdict))
+        mark, text = self._so_far()
+        ending = self._ending()
+        return Judgement("bad" if mark == "bad" else "look" if ending else mark, text + ending)
+
+    def _so_far(self) -> tuple[Mark, str]:
+        report, seen = self._history.report, self._seen
+        reasons = list(self._reasons())
+        if reasons:
+            worst: Mark = "bad" if any(mark == "bad" for mark, _ in reasons) else "look"
+            lead = "Not to be trusted as it is." if worst == "bad" else "Not there yet."
+            return worst, " ".join((lead, *(text for _, text in reasons)))
+        if report is None:
+            return "open", "Nothing to judge yet: no block is in the log, it starts or warms up."
+        if not report.stats:
+            return "open", "Nothing to judge yet: it is in its burn-in."
+        if seen is None:
+            return "open", "R-hat and ESS are not known: the log has no U per chain."
+        if math.isnan(seen.rhat):
+            return "open", "Too early to tell: too few draws are in the log."
+        return "good", "So far no reason was found to distrust this run."
+
+    def _reasons(self) -> Iterator[tuple[Mark, str]]:
+        report, seen, T = self._history.report, self._seen, self._history.temperature
+        if report is not None and report.diverged:
+            yield (
+                "bad",
+                f"{report.diverged} of {report.chains} chains were lost: use a smaller step.",
+            )
+        if seen is None:
+            return
+        if T is not None and T > 0 and seen.temperature is not None:
+            value, error = seen.temperature
+            off = abs(value - T)
+            if off > ERRORS * error and off > TEMPERATURE * T:
+                advice = "use a smaller step" if value > T else "run longer, or use a smaller step"
+                yield (
+                    "bad",
+                    f"The temperature is {_estimate(seen.temperature)}, not {T:g}: {advice}.",
+                )
+        if seen.rhat > RHAT:
+            yield (
+                "look",
+                f"Split R-hat of U is {seen.rhat:.3g}, above {RHAT:g}: the chains disagree.",
+            )
+        if seen.ess < ESS:
+            yield "look", f"U has {seen.ess:.0f} effective draws, fewer than {ESS:g}."
+
+    def _ending(self) -> str:
+        """What to do about a run that has stopped, or may have."""
+        where = shlex.quote(str(self._resume_path)) if self._resume_path is not None else None
+        resume = f": go on with sundman resume {where}" if where is not None else ""
+        if self.state == "killed":
+            return f" The process that wrote it is gone{resume}."
+        if self.state == "stopped":
+            return f" It was stopped before its end{resume}."
+        if self.state == "silent":
+            return f" Nothing was written for {duration(self._unheard())}: is it still there?"
+        return ""
+
+    def title(self) -> str:
+        """The run in a line: its name, its sampler and where it stands."""
+        sampler = self._history.about.get("sampler")
+        return f"{self.name}{f', {sampler}' if sampler else ''}: {self.state}"
+
+    def lines(self, width: int) -> list[str]:
+        """The run on several lines, of a terminal ``width`` characters wide."""
+        shown = [self.title()]
+        if self._history.report is not None:
+            report = _weighted(self._history.report)
+            stage = _STAGES.get(self.state, report.stage)
+            shown += lines(report, self._history.pace, stage, self._history.temperature, width)
+        shown += [f"  {label:<19}  {value}" for label, value in self._facts()]
+        shown += [f"  {name}: {message}" for name, message in list(self._history.events)[-3:]]
+        return [*shown, f"Verdict: {self.judgement().text}"]
+
+    def _facts(self) -> Iterator[tuple[str, str]]:
+        """What is known over the whole run so far."""
+        seen, T = self._seen, self._history.temperature
+        if seen is None:
+            return
+        chains = "  ".join(f"{chain}: {figure(u)}" for chain, u in seen.of_chain.items())
+        yield "U per chain", chains
+        yield "split R-hat of U", "-" if math.isnan(seen.rhat) else f"{seen.rhat:.4g}"
+        looked = f"of {count(seen.draws)} draws looked at"
+        yield "ESS of U", "-" if math.isnan(seen.ess) else f"{count(round(seen.ess))} {looked}"
+        if seen.temperature is not None:
+            should = "" if T is None else f", should be {T:g}"
+            yield "temperature so far", f"{_band(seen.temperature)}{should}"
+
+    def as_json(self) -> dict[str, Json]:
+        """The run for the page: texts to show and curves to draw."""
+        report, pace, judgement = self._history.report, self._history.pace, self.judgement()
+        about: dict[str, Json] = {
+            "name": self.name,
+            "title": self.title(),
+            "state": self.state,
+            "verdict": {"mark": judgement.mark, "text": judgement.text},
+            "fraction": 0.0,
+            "facts": [],
+            "stats": [],
+            "events": [message for _, message in list(self._history.events)[-5:]],
+            "curves": self._curves(),
+        }
+        if report is None:
+            return about
+        left = pace.left(report) if self.state == "running" else None
+        facts = [
+            ("stage", report.stage),
+            ("time", duration(report.seconds)),
+            ("time to go", duration(left) if self.state == "running" else "-"),
+            ("draws", f"{count(report.draws)} of {count(report.total_draws)}"),
+            ("speed", "-" if pace.steps is None else f"{count(pace.steps)} steps/s"),
+            ("chains lost", f"{report.diverged} of {report.chains}"),
+            *(fact for fact in self._facts() if fact[0] != "U per chain"),
+        ]
+        about["fraction"] = fraction(report)
+        about["facts"] = [list(fact) for fact in facts]
+        about["stats"] = [
+            [name.replace("_", " "), *(figure(value) for value in summary)]
+            for name, summary in _weighted(report).stats.items()
+        ]
+        return about
+
+    def _curves(self) -> dict[str, Json]:
+        """U of each chain and the mean temperature along the run, at most 150 points each."""
+        if not self._history.blocks:
+            return {"steps": [], "potential": {}, "temperature": [], "expected": None}
+        chains = self._history.blocks[-1][1].chain
+        blocks = [block for block in self._history.blocks if block[1].chain == chains]
+        first = blocks[0][0] - (blocks[1][0] - blocks[0][0] if len(blocks) > 1 else blocks[0][0])
+        steps: list[float] = []
+        for end, part in blocks:
+            n = len(part.weight[0])
+            steps += np.linspace(first, end, n + 1)[1:].tolist()
+            first = end
+        points = np.array_split(np.arange(len(steps)), min(_POINTS, len(steps)))
+
+        def joined(name: str) -> np.ndarray:
+            return np.concatenate([np.asarray(getattr(part, name)) for _, part in blocks], axis=1)
+
+        def curve(values: np.ndarray, w: np.ndarray) -> list[float | None]:
+            total, weight = np.where(w > 0, w * values, 0.0).sum(axis=0), w.sum(axis=0)
+            sums = [(float(total[i].sum()), float(weight[i].sum())) for i in points]
+            return [_finite(each / by) if by > 0 else None for each, by in sums]
+
+        weight, potential, temperature = map(joined, ("weight", "potential", "temperature"))
+        return {
+            "steps": [round(steps[i[-1]]) for i in points],
+            "potential": {
+                str(chain): curve(potential[[row]], weight[[row]])
+                for row, chain in enumerate(chains)
+            },
+            "temperature": curve(temperature, weight) if temperature.shape == weight.shape else [],
+            "expected": self._history.temperature,
+        }
+
+
+def _weighted(report: BlockReport) -> BlockReport:
+    """The report with weighted means of U and the temperature, where the log has them.
+
+    Its own count each draw once, which of a sampler with varying steps is not the law's mean.
+    """
+    if report.by_chain is None:
+        return report
+    stats, weight = dict(report.stats), np.asarray(report.by_chain.weight)
+    for name in ("potential", "temperature"):
+        values = np.asarray(getattr(report.by_chain, name))
+        if name in stats and values.shape == weight.shape and weight.sum() > 0:
+            mean = np.where(weight > 0, weight * values, 0.0).sum() / weight.sum()
+            stats[name] = stats[name]._replace(mean=float(mean))
+    return report._replace(stats=stats)
+
+
+def _finite(value: float) -> float | None:
+    return value if math.isfinite(value) else None
+
+
+def _estimate(measured: Estimate) -> str:
+    return f"{measured.value:.3g} ± {measured.error:.1g}"
+
+
+def _band(measured: Estimate) -> str:
+    """A mean with the band of two standard errors around it."""
+    if math.isnan(measured.error):
+        return f"{measured.value:.3g}"
+    low, high = (measured.value + sign * 2 * measured.error for sign in (-1, 1))
+    return f"{measured.value:.3g}, within {low:.3g} to {high:.3g}"
