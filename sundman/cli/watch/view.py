@@ -31,6 +31,7 @@ State = Literal["waiting", "running", "finished", "stopped", "killed", "silent"]
 Mark = Literal["good", "look", "bad", "open"]
 _HOLDER = re.compile(r"process (\d+) on (\S+)")
 _SILENT, _LONG_SILENT = 60.0, 600.0  # seconds without a word, of a process we cannot or can see
+_WARM_UP = "warm-up.npz"  # of a run whose sampler tunes itself, from its first window on
 _POINTS = 150  # of a curve
 _STAGES = {"finished": "done", "stopped": "stopped", "killed": "killed", "silent": "silent"}
 
@@ -147,7 +148,9 @@ class RunView:
             lead = "Not to be trusted as it is." if worst == "bad" else "Not there yet."
             return worst, " ".join((lead, *(text for _, text in reasons)))
         if report is None:
-            return "open", "Nothing to judge yet: no block is in the log, it starts or warms up."
+            warms_up = (self.path / _WARM_UP).is_file()
+            why = "its sampler tunes itself" if warms_up else "no block is in the log"
+            return "open", f"Nothing to judge yet: {why}."
         if not report.stats:
             return "open", "Nothing to judge yet: it is in its burn-in."
         if seen is None:
@@ -222,7 +225,7 @@ class RunView:
         yield "ESS of U", "-" if math.isnan(seen.ess) else f"{count(round(seen.ess))} {looked}"
         if seen.temperature is not None:
             should = "" if T is None else f", should be {T:g}"
-            yield "temperature so far", f"{_band(seen.temperature)}{should}"
+            yield "temperature so far", f"{_with_band(seen.temperature)}{should}"
 
     def as_json(self) -> dict[str, Json]:
         """The run for the page: texts to show and curves to draw."""
@@ -261,7 +264,7 @@ class RunView:
     def _curves(self) -> dict[str, Json]:
         """U of each chain and the mean temperature along the run, at most 150 points each."""
         if not self._history.blocks:
-            return {"steps": [], "potential": {}, "temperature": [], "expected": None}
+            return {"steps": [], "potential": {}, "temperature": []}
         chains = self._history.blocks[-1][1].chain
         blocks = [block for block in self._history.blocks if block[1].chain == chains]
         first = blocks[0][0] - (blocks[1][0] - blocks[0][0] if len(blocks) > 1 else blocks[0][0])
@@ -289,7 +292,15 @@ class RunView:
             },
             "temperature": curve(temperature, weight) if temperature.shape == weight.shape else [],
             "expected": self._history.temperature,
+            "band": self._band(),
         }
+
+    def _band(self) -> list[float] | None:
+        """Two standard errors around the mean temperature."""
+        if self._seen is None or self._seen.temperature is None:
+            return None
+        value, error = self._seen.temperature
+        return None if math.isnan(error) else [value - 2 * error, value + 2 * error]
 
 
 def _weighted(report: BlockReport) -> BlockReport:
@@ -316,7 +327,7 @@ def _estimate(measured: Estimate) -> str:
     return f"{measured.value:.3g} ± {measured.error:.1g}"
 
 
-def _band(measured: Estimate) -> str:
+def _with_band(measured: Estimate) -> str:
     """A mean with the band of two standard errors around it."""
     if math.isnan(measured.error):
         return f"{measured.value:.3g}"
