@@ -18,6 +18,7 @@ from sundman.cli import options
 from sundman.cli.bnn import bnn
 from sundman.cli.bnn import repeat as repeat_bnn
 from sundman.cli.bnn.predictions import predict
+from sundman.cli.compare import COMPARED, compare
 from sundman.cli.demo import demo
 from sundman.cli.errors import Stopped, UserError, as_user_error, unknown
 from sundman.cli.options import Command, Group
@@ -231,26 +232,42 @@ def resume(run: Run, no_cache: options.NoCache = False) -> None:
 
 
 def report(
-    run: Run,
+    runs: Annotated[
+        list[Path],
+        typer.Argument(
+            metavar="RUN...",
+            help="What --output was, or the store= of a run in Python; several are compared.",
+            show_default=False,
+        ),
+    ],
     output: Annotated[
         Path | None,
-        options.output("--output", "-o", text="The file. [default: RUN/report.html]"),
+        options.output(
+            "--output", "-o", text="The file. [default: RUN/report.html; of several, compared.html]"
+        ),
     ] = None,
     force: options.Force = False,
     no_cache: options.NoCache = False,
 ) -> None:
-    """Write the report of a run: one page of HTML that needs no other file.
+    """Write the report of a run, or of several side by side: one page that needs no other file.
 
     For example:
 
     sundman report star --output star.html
+
+    sundman report small large --output both.html
     """
     options.use_compilation_cache(not no_cache)
-    command = _command_behind(run)
-    page = run / REPORT
-    if output is not None:
-        page = output.expanduser()
+    for each in runs[1:]:
+        _command_behind(each)
+    run, command = runs[0], _command_behind(runs[0])
+    page = run / REPORT if len(runs) == 1 else Path(COMPARED)
+    if output is not None or len(runs) > 1:
+        page = page if output is None else output.expanduser()
         make_writable(page, force)
+    if len(runs) > 1:
+        _write_compared(runs, page)
+        return
     if command is not None:
         if not (run / RESULTS).is_file():
             raise UserError(f"{run} is not finished; go on with: sundman resume {run}")
@@ -258,6 +275,17 @@ def report(
         return
     with as_user_error():
         write(of_run(run, target=_stored_target(run)), page)
+    print_line(console(), f"Report: {page}")
+
+
+def _write_compared(runs: list[Path], page: Path) -> None:
+    try:
+        with as_user_error():
+            write(compare(runs, page, _stored_target), page)
+    except BaseException:
+        if page.stat().st_size == 0:  # made to see whether it can be written
+            page.unlink()
+        raise
     print_line(console(), f"Report: {page}")
 
 
