@@ -10,10 +10,11 @@ from sundman.draws import Draws
 from sundman.gradients import GradientEstimator, Potential
 from sundman.posterior import Posterior
 from sundman.report.model import Figure, Report, Section, Table, flat, shown
-from sundman.report.run import of_run
+from sundman.report.run import RunFacts, of_run
 from sundman.targets import Target
 
 _OUTCOME = {"path", "seconds", "diverged_step", "references"}  # of a run; they differ anyway
+_UNSET = {"–", "not set"}  # a setting that a run does not have, or has not set
 _MARKS = {"good": "✓ good", "bad": "✗ bad", "unknown": "○ unknown"}
 _DIAGNOSIS, _AVERAGES = "Diagnosis", "Averages and their exact values"
 
@@ -57,10 +58,10 @@ def of_runs(
     }
     names = list(opened)
     same, differing = _settings(opened)
-    verdict_text = "\n\n".join(f"{name}: {_verdict(run)[1]}" for name, run in opened.items())
+    short = "\n\n".join(f"{name}: {_short_verdict(run)}." for name, run in opened.items())
     return Report(
         title=" and ".join([", ".join(names[:-1]), names[-1]]),
-        summary=f"{len(names)} runs side by side.\n\n{verdict_text}",
+        summary=f"{len(names)} runs side by side.\n\n{short}",
         command=command,
         settings=same,
         made={name: run.report.made for name, run in opened.items()},
@@ -77,7 +78,9 @@ def _open(
     settings: Mapping[str, object],
 ) -> _Run:
     draws = run if isinstance(run, Draws) else Draws.open(run)
-    known = {**settings, **draws.settings}
+    target_name = RunFacts.of(draws).target
+    named = {"target": target_name} if target_name else {}
+    known = {**named, **settings, **draws.settings}
     texts = {name: shown(value) for name, value in flat(known) if name not in _OUTCOME}
     return _Run(draws, of_run(draws, target=target), texts)
 
@@ -92,6 +95,15 @@ def _verdict(run: _Run) -> tuple[str, str]:
     return _MARKS[verdict.status], str(verdict)
 
 
+def _short_verdict(run: _Run) -> str:
+    verdict = run.draws.verdict
+    if verdict is None or verdict.status == "unknown":
+        return "too little is known to trust it"
+    if verdict.status == "good":
+        return "no reason was found to distrust it"
+    return f"not to be trusted yet ({', '.join(dict.fromkeys(r.check for r in verdict.reasons))})"
+
+
 def _settings(runs: Mapping[str, _Run]) -> tuple[dict[str, object], list[list[str]]]:
     """The settings that all runs share, and rows of those in which they differ."""
     names = dict.fromkeys(name for run in runs.values() for name in run.settings)
@@ -99,7 +111,7 @@ def _settings(runs: Mapping[str, _Run]) -> tuple[dict[str, object], list[list[st
     differing = []
     for name in sorted(names):
         values = [run.settings.get(name, "–") for run in runs.values()]
-        if len(set(values)) == 1:
+        if len(set(values)) == 1 or set(values) <= _UNSET:
             same[name] = values[0]
         else:
             differing.append([name, *values])
