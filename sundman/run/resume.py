@@ -39,7 +39,7 @@ from sundman.tune.state import Problem, WarmUp
 from sundman.tune.warm_up import advance
 from sundman.verdict.judging import safe_judge, warn
 from sundman.watch.events import ScalarLogger, Watcher, watched
-from sundman.watch.log import RunLog
+from sundman.watch.log import RunLog, as_watchers
 from sundman.watch.progress import ProgressOption, all_watchers
 
 _WARM_UP, _TUNING = "warm-up.npz", "tuning.npz"
@@ -51,7 +51,7 @@ class _Watching(NamedTuple):
 
     checkpoint_every: int | None
     progress: ProgressOption
-    watchers: Sequence[Watcher | ScalarLogger]
+    watchers: Sequence[Watcher]
 
 
 def resume(
@@ -93,7 +93,7 @@ def resume(
         draws = _judged(run, None, None)
     else:
         given = _given(target=target, collect=collect, online=online)
-        watching = _Watching(checkpoint_every, progress, watchers)
+        watching = _Watching(checkpoint_every, progress, as_watchers(watchers))
         draws = _continue(run, partial(_stored_spec, given), watching)
     warn(draws.verdict, stacklevel=2)
     return draws
@@ -156,7 +156,7 @@ def extend(
                 )
         return replace(spec, draws=spec.draws + more)
 
-    watching = _Watching(checkpoint_every, progress, watchers)
+    watching = _Watching(checkpoint_every, progress, as_watchers(watchers))
     found = _continue(run, partial(_stored_spec, given), watching, longer)
     warn(found.verdict, stacklevel=2)
     return found
@@ -212,7 +212,7 @@ def start_stored(
       The draws, which stay on disk.
     """
     where = absolute(path)
-    watching = _Watching(checkpoint_every, progress, watchers)
+    watching = _Watching(checkpoint_every, progress, as_watchers(watchers))
     if resume and exists(where):
         return _continue(open_run(where), lambda _: spec, watching)
     warm = None if spec.auto is None else tuned.start(spec)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from typing import NamedTuple, Protocol, TypeGuard
+from typing import NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -76,6 +76,7 @@ class BlockReport(NamedTuple):
     by_chain: Stretches | None = None
 
 
+@runtime_checkable
 class Watcher(Protocol):
     """Whoever is told how a run goes: ``start``, then blocks and events, and always ``close``."""
 
@@ -146,19 +147,13 @@ def watched(
 _METHODS = ("start", "block", "event", "close")
 
 
-def is_scalar_logger(watcher: object) -> TypeGuard[ScalarLogger]:
-    """Whether it is no watcher itself and has a method ``log``."""
-    complete = all(hasattr(watcher, name) for name in _METHODS)
-    return not complete and callable(getattr(watcher, "log", None))
-
-
 def check_watchers(watchers: object) -> None:
     """Raise unless it is a sequence of watchers, or of objects with ``log(dict, step)``."""
     if isinstance(watchers, (str, Mapping)) or not isinstance(watchers, Sequence):
         raise TypeError(f"watchers is a sequence of watchers, such as [log]; got {watchers!r}")
     for watcher in watchers:
         lacks = [name for name in _METHODS if not hasattr(watcher, name)]
-        if lacks and not is_scalar_logger(watcher):
+        if lacks and not callable(getattr(watcher, "log", None)):
             raise TypeError(
                 f"a watcher has start, block, event and close, such as sundman.JsonLines(path), or "
                 f"log(dict, step), such as a run of wandb; {watcher!r} has no {lacks[0]} and no log"

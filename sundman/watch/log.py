@@ -6,7 +6,7 @@ import json
 import math
 import os
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -17,7 +17,7 @@ import numpy as np
 from sundman._files import write_bytes
 from sundman._optional import needs_extra
 from sundman._types import Json, Settings
-from sundman.watch.events import BlockReport, ScalarLogger
+from sundman.watch.events import BlockReport, ScalarLogger, Watcher
 
 if TYPE_CHECKING:
     from tensorboardX import SummaryWriter
@@ -226,6 +226,11 @@ class ScalarWatcher:
 
     def close(self, ok: bool) -> None:
         """Nothing: the object may be used for more than one run."""
+
+
+def as_watchers(watchers: Sequence[Watcher | ScalarLogger]) -> list[Watcher]:
+    """The watchers; those with ``log(dict, step)`` alone are told by that."""
+    return [each if isinstance(each, Watcher) else ScalarWatcher(each) for each in watchers]
 
 
 class RunLog(JsonLines):

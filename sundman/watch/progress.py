@@ -16,9 +16,8 @@ from sundman.watch.events import (
     ScalarLogger,
     Summary,
     Watcher,
-    is_scalar_logger,
 )
-from sundman.watch.log import ScalarWatcher
+from sundman.watch.log import as_watchers
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
@@ -308,7 +307,6 @@ def all_watchers(
     watchers: Sequence[Watcher | ScalarLogger],
     log: Watcher | None = None,
 ) -> list[Watcher]:
-    """The display, the log and the user's own; those with ``log(dict, step)`` are told by that."""
-    own = [ScalarWatcher(each) if is_scalar_logger(each) else each for each in watchers]
-    everyone = [progress_watcher(progress), log, *own]
+    """The display, the log and the user's own."""
+    everyone = [progress_watcher(progress), log, *as_watchers(watchers)]
     return [watcher for watcher in everyone if watcher is not None]

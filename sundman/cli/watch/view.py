@@ -21,7 +21,8 @@ import numpy as np
 from sundman._types import Json
 from sundman.draws.trust import Verdict
 from sundman.estimate import Estimate
-from sundman.store.files import StoreError, read_json
+from sundman.store import StoreError
+from sundman.store.directory import open_run
 from sundman.verdict.checks import ERRORS, ESS, RHAT, TEMPERATURE
 from sundman.watch.events import BlockReport
 from sundman.watch.follow import Convergence, LogTail, RunHistory
@@ -72,6 +73,7 @@ class RunView:
         self._tail = LogTail(path if path.is_file() else path / "log.jsonl")
         self._history = RunHistory()
         self._verdict: Verdict | None = None
+        self._failure = ""
         self._seen: Convergence | None = None
         self.state: State = "waiting"
 
@@ -86,10 +88,14 @@ class RunView:
             with np.errstate(all="ignore"):  # potentials may be near the largest number there is
                 self._seen = self._history.convergence()
         self.state = self._state()
+        if self.state == "stopped" and self.path.is_dir():
+            with suppress(StoreError):
+                failure = open_run(self.path).progress().get("failure")
+                self._failure = str(failure[-1]) if isinstance(failure, list) and failure else ""
         if self.state == "finished" and self._verdict is None and self.path.is_dir():
-            with suppress(StoreError, KeyError, TypeError):
-                stored = read_json(self.path / "verdict.json", ("status", "reasons", "note"))
-                self._verdict = Verdict.from_json(stored)
+            with suppress(StoreError):  # a run that is damaged can be watched all the same
+                stored = open_run(self.path).verdict()
+                self._verdict = None if stored is None else Verdict.from_json(stored)
 
     @property
     def over(self) -> bool:
@@ -191,6 +197,8 @@ class RunView:
         resume = f": go on with sundman resume {where}" if where is not None else ""
         if self.state == "killed":
             return f" The process that wrote it is gone{resume}."
+        if self._failure:
+            return f" It failed: {self._failure.rstrip('.')}."
         if self.state == "stopped":
             return f" It was stopped before its end{resume}."
         if self.state == "silent":
