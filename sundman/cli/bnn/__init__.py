@@ -119,7 +119,7 @@ def bnn(
         options.Count,
         options.run(
             "--chains",
-            text="Chains of each seed. [default: 1; auto: 4, of large networks and regressions 2]",
+            text="Chains of each seed. [default: 1; auto: 4, of large networks and tables 2]",
         ),
     ] = None,
     seeds: Annotated[

@@ -33,7 +33,9 @@ _STEPS_OF_CLASSIFICATION, _STEPS_OF_REGRESSION = 20_000, 40_000  # by default
 _DRAWS = 200
 _FULL_BATCH_ROWS = 2_000  # a regression on as few rows takes them all at each step
 _AUTO_CHAINS, _AUTO_CHAINS_OF_SMALL, _AUTO_STEPS = 2, 4, 10_000
-_AUTO_SMALL = 1e8  # rows times parameters of a classifier that takes seconds
+# Rows times parameters up to which there are that many: of a classifier, of a regression, whose
+# chains are longer and take all rows at each step.
+_AUTO_SMALL, _AUTO_SMALL_REGRESSION = 1e8, 2e6
 _AUTO_FULL_BATCH_ROWS = 20_000
 _AUTO_FULL_BATCH_WORK, _AUTO_FULL_BATCH_STEPS = 1e11, (6_000, 40_000)  # rows x parameters x steps
 _AUTO_DEEP = 1e7  # rows times parameters up to which a regression has two hidden layers
@@ -297,8 +299,8 @@ def _lengths(
     steps_kept = per_epoch * (epochs - burn_in)
     chains = asked.chains or 1
     if tuned_parameters is not None and asked.chains is None:
-        small = classes is not None and size * tuned_parameters <= _AUTO_SMALL
-        chains = _AUTO_CHAINS_OF_SMALL if small else _AUTO_CHAINS
+        small = _AUTO_SMALL_REGRESSION if classes is None else _AUTO_SMALL
+        chains = _AUTO_CHAINS_OF_SMALL if size * tuned_parameters <= small else _AUTO_CHAINS
     draws = _DRAWS
     if tuned_parameters is not None:  # positions are kept, if as many as are needed fit
         fit = int(_POSITION_BYTES / (4 * chains * tuned_parameters))
