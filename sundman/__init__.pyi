@@ -63,6 +63,7 @@ from .samplers import Sampler as Sampler
 from .samplers import SamplerState as SamplerState
 from .samplers import compose as compose
 from .store import StoreError as StoreError
+from .store import StoreWarning as StoreWarning
 from .tune import Auto as Auto
 from .tune import Tuning as Tuning
 from .tune import auto as auto

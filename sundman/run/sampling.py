@@ -103,7 +103,7 @@ def sample(
       resume: if ``store`` holds this same run already, go on with it; refused if anything
         differs. A run begun so is resumed by the same call, and its data are not copied to disk.
         Otherwise functions are found again by module and name; what has none, such as a lambda, is
-        told of by a :class:`sundman.store.StoreWarning` when the run starts.
+        told of by a :class:`sundman.StoreWarning` when the run starts.
 
     Returns:
       The draws with their weights; those of a run on disk stay there and are read when used.
