@@ -8,8 +8,14 @@ from sundman import gradients
 from tests.store.runs import assert_same, broken_off, run, small_pieces  # noqa: F401
 
 X = np.random.default_rng(2).normal(size=(30, 2)).astype(np.float32)
+
+
+def line(w, x):  # with a name, by which it is found again
+    return x @ w
+
+
 POSTERIOR = sundman.Posterior(
-    lambda w, x: x @ w, likelihood=sundman.likelihoods.gaussian(1.0), data=(X, X @ np.ones(2))
+    line, likelihood=sundman.likelihoods.gaussian(1.0), data=(X, X @ np.ones(2))
 )
 CLOCK = {"alpha": 1.0, "m": 0.1, "M": 10.0, "r": 0.5}
 ESTIMATORS = {
