@@ -30,9 +30,19 @@ def learning_rate(dt: Number, size: int, *, kinetic: bool) -> Number:
     return (dt * dt if kinetic else dt) * size
 
 
-def monitor_scale(omega: Number, size: int, s: float = 2.0) -> Number:
-    """The scale of |grad U|^s that is ``omega`` for the gradient of the mean loss: omega N^s."""
-    return omega * float(size) ** s
+def monitor_scale(omega: Number, size: int, s: float = 2.0, *, power: float = 2.0) -> Number:
+    """The scale of q^(s/2) of U that is ``omega`` for q of the mean loss.
+
+    Args:
+      omega: the scale on the mean loss.
+      size: N, the number of rows.
+      s: the exponent of the clock.
+      power: q grows like N to this power: 2 for a squared gradient, 1 for an energy.
+
+    Returns:
+      omega N^(power s/2).
+    """
+    return omega * float(size) ** (power * s / 2.0)
 
 
 class LearningRate(Value):

@@ -216,9 +216,10 @@ class Sundman(Clock):
         """The clock with dtau in physical time and omega in units of |grad U|^s."""
         if not isinstance(self.dtau, LearningRate):
             return self
+        power = 2.0 if self._monitor is None else self._monitor.power_of_rows
         return self.replace(
             dtau=self.dtau.time_step(size, kinetic=kinetic),
-            omega=monitor_scale(self.omega, size, self.s),
+            omega=monitor_scale(self.omega, size, self.s, power=power),
         )
 
     def init(self, params: PyTree) -> ClockState:

@@ -23,7 +23,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import KW_ONLY
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -52,9 +52,15 @@ _PROBE_KEY = 0x5EED
 
 
 class Monitor(Value):
-    """What a clock watches, a value; ``memory`` is its own, carried from step to step."""
+    """What a clock watches, a value; ``memory`` is its own, carried from step to step.
+
+    Attributes:
+      power_of_rows: q grows like N to this power with the rows of the data: 2 for a squared
+        gradient of U, 1 for U itself. It turns the ``omega`` of the mean loss into that of U.
+    """
 
     room = "clocks.monitors"
+    power_of_rows: ClassVar[float] = 2.0
 
     def init(self, params: PyTree) -> PyTree:
         """The memory before the first step.
@@ -151,6 +157,8 @@ whitened = Whitened
 
 class RmsProp(Monitor):
     """q = sum_i G_i^2 / (sqrt(V_i) + eps), V an average of G^2."""
+
+    power_of_rows = 1.0
 
     decay: Number
     eps: Number
@@ -269,6 +277,8 @@ class Energy(Monitor):
       lowest: an energy below U's least.
     """
 
+    power_of_rows = 1.0
+
     potential: Callable[[PyTree], Array]
     _: KW_ONLY
     lowest: Number = 0.0
@@ -296,6 +306,8 @@ class Curvature(Monitor):
     Args:
       potential: U.
     """
+
+    power_of_rows = 1.0
 
     potential: Callable[[PyTree], Array]
 

@@ -44,6 +44,27 @@ def test_each_monitor_measures_what_it_says():
     assert measured(monitors.function(lambda g, p: p["b"])) == [2.0]
 
 
+def test_a_clock_in_learning_rates_sees_the_same_number_for_any_number_of_rows():
+    """q / Omega of U = N bowl does not depend on N: each monitor says how q grows."""
+
+    def relative(make, rows):
+        def whole(params):
+            return rows * bowl(params)
+
+        rate = sundman.LearningRate(0.1)
+        clock = clocks.sundman(rate, **SETTINGS, monitor=make(whole)).in_time(rows, kinetic=False)
+        grads = jax.tree.map(lambda leaf: rows * leaf, GRADS)
+        return measured(clock.monitor, grads)[0] / clock.omega
+
+    for make in (
+        monitors.energy,
+        monitors.curvature,
+        lambda U: monitors.preconditioned(eps=1e-6),
+        lambda U: monitors.noise_corrected(),
+    ):
+        np.testing.assert_allclose(relative(make, 1000), relative(make, 1), rtol=1e-5)
+
+
 def test_the_probe_of_the_curvature_is_a_fresh_sign_vector():
     """U = x y + (x² + y²)/2: v . H v = 2 + 2 v_x v_y is 0 or 4."""
 
