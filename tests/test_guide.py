@@ -43,7 +43,7 @@ def followed() -> Iterator[None]:
 
 
 def command(*arguments: str) -> int:
-    from sundman.cli.main import run
+    from sundman.cli import run
 
     return run(arguments)
 

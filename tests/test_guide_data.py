@@ -42,8 +42,7 @@ def test_it_is_found_by_its_name() -> None:
 def test_the_command_line_knows_it(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    from sundman.cli import options
-    from sundman.cli.main import run
+    from sundman.cli import options, run
 
     monkeypatch.setattr(options, "use_compilation_cache", lambda wanted: None)
     assert run(["bnn", "--help"]) == 0

@@ -79,8 +79,8 @@ def test_it_is_a_value_and_can_be_sampled() -> None:
 
 
 def test_the_command_line_knows_it(capsys: pytest.CaptureFixture[str]) -> None:
+    from sundman.cli import run
     from sundman.cli.bnn.plan import make_plan
-    from sundman.cli.main import run
     from sundman.cli.settings import Request
 
     assert run(["bnn", "--help"]) == 0

@@ -78,7 +78,7 @@ except ModuleNotFoundError as error:
 
 def test_the_command_without_its_packages_names_the_extra():
     code = "import sys; sys.stderr = sys.stdout\n" + WITHOUT.format(names=OPTIONAL)
-    told = output_of(code + "from sundman.cli.main import run; print(run([]))")
+    told = output_of(code + "from sundman.cli import run; print(run([]))")
     message = "sundman: the command line needs typer, which is not installed"
     assert told == f"{message}: pip install 'sundman[cli]'\n1\n"
 

@@ -60,7 +60,7 @@ def test_the_command_writes_or_checks(tmp_path, monkeypatch, capsys):
 
 @pytest.mark.parametrize("name", ["toy", "bnn"])
 def test_the_help_has_no_blanks_left(capsys, name):
-    from sundman.cli.main import run
+    from sundman.cli import run
 
     assert run([name, "--help"]) == 0
     out = capsys.readouterr().out

@@ -1,5 +1,5 @@
 """``python -m sundman.cli`` is the command ``sundman``."""
 
-from sundman.cli.main import main
+from sundman.cli import main
 
 main()

@@ -1,21 +1,26 @@
-"""Commands about the runs in a directory: list them, make one longer, move it, remove it."""
+"""Commands about runs on disk: list, judge, go on with, make longer, export or remove them."""
 
 from __future__ import annotations
 
 import os
 import shutil
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
 import sundman
 from sundman.cli import options
+from sundman.cli.bnn import repeat as repeat_bnn
 from sundman.cli.errors import UserError, as_user_error
-from sundman.cli.output import console, print_line, print_table, resumable
+from sundman.cli.output import console, print_line, print_table, resumable, runs_in
+from sundman.cli.settings import SETTINGS, command_of
+from sundman.cli.toy import repeat as repeat_toy
 from sundman.report import Table
+from sundman.run.inputs import TargetLike
+from sundman.store import StoreError
 from sundman.store.directory import open_run
-from sundman.store.files import Lock, StoreError
+from sundman.store.files import Lock
 
 Run = Annotated[
     Path,
@@ -165,3 +170,74 @@ def rm(
     with as_user_error():
         shutil.rmtree(run)
     print_line(console(), f"{run} is removed")
+
+
+def command_behind(path: Path) -> Literal["toy", "bnn"] | None:
+    """The command whose results are there; None for a run made in Python."""
+    if not path.exists():
+        raise UserError(f"there is nothing at {path}; give the directory of a run")
+    if (path / SETTINGS).is_file():
+        command = command_of(path / SETTINGS)
+        if command == "toy" or command == "bnn":
+            return command
+    if (path / "run.json").is_file():
+        return None
+    raise UserError(
+        f"{path} is not a run; give the --output of sundman toy or bnn, or the store= of a run"
+    )
+
+
+def repeat(path: Path, command: Literal["toy", "bnn"], page: Path | None = None) -> None:
+    """Go on with a command from its settings; what is finished is only read."""
+    of_command = repeat_toy if command == "toy" else repeat_bnn
+    of_command(path.expanduser().absolute(), page)
+
+
+def stored_target(path: Path) -> TargetLike | None:
+    """What was sampled, if it is all of this library: no other code is run to look at a run."""
+    try:
+        return open_run(path).call(ours=True)["target"]
+    except (StoreError, KeyError):
+        return None
+
+
+def diagnose(run: Run, no_cache: options.NoCache = False) -> None:
+    """Can I trust this run? One table for each of its chains' samplers or seeds.
+
+    For example:
+
+    sundman diagnose star
+    """
+    options.use_compilation_cache(not no_cache)
+    command_behind(run)
+    runs = runs_in(run)
+    if not runs:
+        raise UserError(f"{run} has no run yet; go on with: sundman resume {run}")
+    out = console()
+    for name, path in runs.items():
+        with as_user_error():
+            draws = sundman.Draws.open(path)
+        if len(draws) == 0:
+            raise UserError(f"{path} has no draws yet; go on with: sundman resume {run}")
+        print_line(out, name)
+        sundman.diagnose(draws, stored_target(path), console=out)
+
+
+def resume(run: Run, no_cache: options.NoCache = False) -> None:
+    """Go on with a run that was stopped or killed, to its end and its report.
+
+    The draws are bit for bit those of a run that was never stopped. What is finished is not done
+    again.
+
+    For example:
+
+    sundman resume star
+    """
+    options.use_compilation_cache(not no_cache)
+    command = command_behind(run)
+    if command is not None:
+        repeat(run, command)
+        return
+    with resumable(run):
+        draws = sundman.resume(run)
+    sundman.diagnose(draws, stored_target(run), console=console())

@@ -54,7 +54,7 @@ def shell(tmp_path_factory):
 @pytest.fixture
 def here(monkeypatch, tmp_path, capsys):
     """Run ``sundman ARGUMENTS`` in this process: exit code, standard output, standard error."""
-    from sundman.cli.main import run
+    from sundman.cli import run
 
     before = {name: getattr(jax.config, name) for name in _CACHE_SETTINGS}
     monkeypatch.chdir(tmp_path)

@@ -11,7 +11,6 @@ from sundman import paper
 from sundman.cli import demo, samplers
 from sundman.cli.app import app
 from sundman.cli.bnn.plan import make_plan as bnn_plan
-from sundman.cli.demo import toys as demo_toys
 from sundman.cli.settings import Request, read_settings, write_settings
 from sundman.cli.toy.plan import make_plan as toy_plan
 from sundman.report import Verdict
@@ -142,7 +141,7 @@ def test_the_demo_ends_with_the_path_of_its_report(here, tmp_path, monkeypatch):
     plan = bnn_plan(Request(in_options={"name": "digits", "sampler": "sa-sgld"}))
     even = np.full((len(plan.data.test.y), 10), 0.1)
     network = demo.Network(plan, {"MAP": even, "SA-SGLD ensemble": even}, draws)
-    monkeypatch.setattr(demo_toys, "compare", lambda target, *_: demo_toys.Toy(target, runs))
+    monkeypatch.setattr(demo, "compare_samplers", lambda target, *_: demo.Toy(target, runs))
     monkeypatch.setattr(demo, "compare_networks", lambda *_: network)
     code, out, err = here("demo", "--output", "demo")
     assert code == 0, err
@@ -186,7 +185,7 @@ def test_no_cache(here):
 
 
 def test_cite(capsys):
-    from sundman.cli.main import run
+    from sundman.cli import run
 
     assert run(["cite", "sa_sgld"]) == 0
     out = capsys.readouterr().out
@@ -196,7 +195,7 @@ def test_cite(capsys):
 
 @pytest.mark.parametrize("command", [c.callback.__name__ for c in app.registered_commands])
 def test_help_of_every_command(capsys, command):
-    from sundman.cli.main import run
+    from sundman.cli import run
 
     assert run([command, "--help"]) == 0
     out = capsys.readouterr().out
@@ -206,7 +205,7 @@ def test_help_of_every_command(capsys, command):
 
 
 def test_help_without_a_command(capsys):
-    from sundman.cli.main import run
+    from sundman.cli import run
 
     assert run([]) == 0
     assert "demo" in capsys.readouterr().out

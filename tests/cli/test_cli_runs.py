@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import sundman
-from sundman.cli.main import run as sundman_command
+from sundman.cli import run as sundman_command
 from tests.store.runs import assert_same, broken_off, run, set_small
 
 

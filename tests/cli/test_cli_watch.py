@@ -16,8 +16,7 @@ import jax
 import pytest
 
 import sundman
-from sundman.cli.watch import Watched
-from sundman.cli.watch.serve import make_server
+from sundman.cli.watch import Watched, make_server
 from sundman.watch import read_log
 from tests.cli.test_cli_bad_input import check
 

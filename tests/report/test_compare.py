@@ -9,7 +9,7 @@ import pytest
 import sundman
 import sundman.report
 from sundman import targets
-from sundman.cli.main import run as sundman_command
+from sundman.cli import run as sundman_command
 from sundman.report import Table, figures
 from tests.cli.test_cli_bad_input import check
 

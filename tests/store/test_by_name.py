@@ -15,12 +15,7 @@ import numpy as np
 import pytest
 
 import sundman
-from sundman.store.encoding import (
-    Decoder,
-    Encoder,
-    structure_from_json,
-    structure_to_json,
-)
+from sundman.store.encoding import Decoder, Encoder, structure_from_json, structure_to_json
 from sundman.store.files import StoreError, StoreWarning
 from tests.store.runs import assert_same, bowl, broken_off, run
 
@@ -55,7 +50,7 @@ LOOK = """
 import sys
 sys.path.insert(0, sys.argv[2])
 import sundman
-from sundman.cli.main import run
+from sundman.cli import run
 draws = sundman.Draws.open(sys.argv[1])
 draws.values[:], draws.weight, draws.last, draws.online
 assert run(["diagnose", sys.argv[1], "--no-cache"]) == 0

@@ -1,4 +1,7 @@
-"""``sundman report A B``: stored runs side by side, with the settings and scores of commands."""
+"""``sundman report``: the page about one run, or about several side by side.
+
+Beside other runs stand the settings and the scores of the commands that made them.
+"""
 
 from __future__ import annotations
 
@@ -6,32 +9,86 @@ import json
 import math
 import shlex
 import tomllib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Annotated
+
+import typer
 
 from sundman._types import Json
-from sundman.cli.errors import UserError
-from sundman.cli.output import RESULTS, runs_in
+from sundman.cli import options
+from sundman.cli.errors import UserError, as_user_error
+from sundman.cli.output import REPORT, RESULTS, console, make_writable, print_line, runs_in
+from sundman.cli.runs import command_behind, repeat, stored_target
 from sundman.cli.settings import SETTINGS
-from sundman.report import Report, Table, of_runs
-from sundman.run.inputs import TargetLike
+from sundman.report import Report, Table, of_run, of_runs, write
 
-COMPARED = "compared.html"
+_COMPARED = "compared.html"
 _OF_SAMPLERS = "settings"  # the table of a settings file that the runs know themselves
 
 
-def compare(
-    paths: Sequence[Path], page: Path, target_of: Callable[[Path], TargetLike | None]
-) -> Report:
-    """The report of the runs in these directories side by side.
+def report(
+    runs: Annotated[
+        list[Path],
+        typer.Argument(
+            metavar="RUN...",
+            help="What --output was, or the store= of a run in Python; several are compared.",
+            show_default=False,
+        ),
+    ],
+    output: Annotated[
+        Path | None,
+        options.output(
+            "--output", "-o", text="The file. [default: RUN/report.html; of several, compared.html]"
+        ),
+    ] = None,
+    force: options.Force = False,
+    no_cache: options.NoCache = False,
+) -> None:
+    """Write the report of a run, or of several side by side: one page that needs no other file.
 
-    Args:
-      paths: of stored runs, or of the results of a command, all of whose runs are compared.
-      page: the file that it will be written to, for the command that makes it again.
-      target_of: what was sampled in a stored run, if it can tell.
+    For example:
 
-    Returns:
-      The report.
+    sundman report star --output star.html
+
+    sundman report small large --output both.html
+    """
+    options.use_compilation_cache(not no_cache)
+    for each in runs[1:]:
+        command_behind(each)
+    run, command = runs[0], command_behind(runs[0])
+    page = run / REPORT if len(runs) == 1 else Path(_COMPARED)
+    if output is not None or len(runs) > 1:
+        page = page if output is None else output.expanduser()
+        make_writable(page, force)
+    if len(runs) > 1:
+        _write_compared(runs, page)
+        return
+    if command is not None:
+        if not (run / RESULTS).is_file():
+            raise UserError(f"{run} is not finished; go on with: sundman resume {run}")
+        repeat(run, command, page)
+        return
+    with as_user_error():
+        write(of_run(run, target=stored_target(run)), page)
+    print_line(console(), f"Report: {page}")
+
+
+def _write_compared(runs: list[Path], page: Path) -> None:
+    try:
+        with as_user_error():
+            write(_compared(runs, page), page)
+    except BaseException:
+        if page.stat().st_size == 0:  # made to see whether it can be written
+            page.unlink()
+        raise
+    print_line(console(), f"Report: {page}")
+
+
+def _compared(paths: Sequence[Path], page: Path) -> Report:
+    """The report of runs side by side, which will be written to ``page``.
+
+    The paths are those of stored runs, or of results of a command, all of whose runs are compared.
     """
     labels = _labels(paths)
     runs: dict[str, Path] = {}
@@ -43,7 +100,7 @@ def compare(
         for name, run in of_path.items():
             full = label if len(of_path) == 1 else f"{label}/{name}"
             runs[full], settings[full] = run, _settings(path)
-    targets = {name: target_of(run) for name, run in runs.items()}
+    targets = {name: stored_target(run) for name, run in runs.items()}
     return of_runs(
         runs,
         targets={name: target for name, target in targets.items() if target is not None},
