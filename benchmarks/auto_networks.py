@@ -28,7 +28,7 @@ from report import settings
 
 import sundman
 from sundman import metrics, models
-from sundman.paper.posterior_accuracy import BATCH, SIZES, last_layer, posterior
+from sundman.paper.digits_posterior import BATCH, SIZES, last_layer, posterior
 
 RESULTS = Path(__file__).parent / "results"
 CHAINS, GRADIENTS, THIN = 4, 24_000, 100

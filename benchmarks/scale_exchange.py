@@ -33,14 +33,7 @@ import sundman
 from sundman import clocks, estimate, integrators, models
 from sundman._types import PyTree
 from sundman.metrics import nll, total_variation
-from sundman.paper.posterior_accuracy import (
-    BATCH,
-    SIZES,
-    base_scale,
-    data,
-    posterior,
-    reference,
-)
+from sundman.paper.digits_posterior import BATCH, SIZES, base_scale, data, posterior, reference
 
 RESULT = Path(__file__).parent / "results" / "scale_exchange.json"
 CHAINS, THIN = 4, 50

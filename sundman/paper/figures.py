@@ -13,7 +13,7 @@ import sundman
 from sundman import estimate, targets
 from sundman import plot as drawing
 from sundman._optional import needs_extra
-from sundman.paper.measured import Measured
+from sundman.paper.statistics import Measurement
 from sundman.paper.toys import edges_of
 from sundman.report.model import Figure
 
@@ -28,7 +28,7 @@ with needs_extra("report", "a figure of the experiments"):
 mpl.use("Agg")
 _DPI = 110
 _COLORS = 128
-Points = Sequence[tuple[float, Measured]]
+Points = Sequence[tuple[float, Measurement]]
 
 
 def picture(canvas: Canvas, title: str, alt: str, caption: str = "") -> Figure:
@@ -102,7 +102,7 @@ def against_step(
     *,
     xlabel: str = "mean step dt",
     ylabel: str = "|relative bias|",
-    slopes: Mapping[str, Measured] | None = None,
+    slopes: Mapping[str, Measurement] | None = None,
 ) -> Figure:
     """|bias| against the step on logarithmic axes, bars of two standard errors."""
     with drawing.style():

@@ -15,8 +15,8 @@ import numpy as np
 from sundman.paper import table1
 from sundman.paper.experiment import Findings, Task
 from sundman.paper.figures import Figure, lines
-from sundman.paper.measured import Measured, equivalent, less, over_seeds
 from sundman.paper.scoring import ChainRun
+from sundman.paper.statistics import Measurement, equivalent, less, over_seeds
 from sundman.paper.table1 import Rows
 from sundman.report.model import Outcome, Table, Verdict
 
@@ -26,7 +26,7 @@ def curves_of(chains: Mapping[int, ChainRun]) -> dict[int, np.ndarray]:
     return {seed: chain.curve() for seed, chain in chains.items() if chain.curve_weighted}
 
 
-def difference(rows: Rows, one: str, other: str, share: float) -> Measured:
+def difference(rows: Rows, one: str, other: str, share: float) -> Measurement:
     """L of one row minus that of another after a share of the draws, over the seeds of both."""
     a, b = curves_of(rows[one]), curves_of(rows[other])
     return over_seeds([at(a[seed], share) - at(b[seed], share) for seed in a if seed in b])
@@ -61,7 +61,7 @@ def run(task: Task) -> Findings:
     )
 
 
-def table_of(ends: Mapping[str, Mapping[str, Measured]]) -> Table:
+def table_of(ends: Mapping[str, Mapping[str, Measurement]]) -> Table:
     """L after a tenth, a half and all of the draws."""
     lines_ = [
         [row, *(m.text() + (f" ± {m.half:.2g}" if np.isfinite(m.half) else "") for m in e.values())]
@@ -76,7 +76,7 @@ def judge(rows: Rows, prior: str, task: Task) -> Verdict:
     one, other = f"{prior}/sa-sgld", f"{prior}/sgld-matched"
     end, early = (difference(rows, one, other, share) for share in (1.0, 0.1))
     higher = prior == "horseshoe"
-    lower = Measured(-end.value, end.error, end.quantile)
+    lower = Measurement(-end.value, end.error, end.quantile)
     outcome: Outcome = less(lower, -0.006) if higher else equivalent(end, table1.LAST_DIGIT)
     rule = (
         "Reproduces if higher at the end by more than half of the 95% interval over seeds; a gain "

@@ -11,7 +11,7 @@ from dataclasses import asdict, replace
 from sundman.clocks import SundmanSettings
 from sundman.paper import figures, toys
 from sundman.paper.experiment import Findings, Task
-from sundman.paper.measured import less
+from sundman.paper.statistics import less
 from sundman.paper.toys import Toy, ToyRun, magnitude_difference, significant
 from sundman.report.model import Outcome, Table, Verdict
 

@@ -34,8 +34,8 @@ from sundman.draws.divergence import AllDivergedError
 from sundman.noise import Stream
 from sundman.paper import experiment
 from sundman.paper.experiment import Console, Numbers, ResultCache, Task
-from sundman.paper.measured import Measured, over_seeds
 from sundman.paper.scoring import ChainRun, score
+from sundman.paper.statistics import Measurement, over_seeds
 from sundman.report.model import Outcome, Verdict
 from sundman.samplers import SamplerState
 
@@ -258,7 +258,7 @@ def stepping(sampler: sundman.Sampler, posterior: sundman.Posterior, batch: int)
 def cost_verdict(times: Times, width: int, scale: str) -> Verdict:
     """Negligible is taken as 5% or less."""
     pairs = zip(times["sa-sgld"], times["sgld"], strict=True)
-    ratio: Measured = over_seeds([one / other for one, other in pairs])
+    ratio: Measurement = over_seeds([one / other for one, other in pairs])
     outcome: Outcome = "not tested"
     if ratio.value + ratio.half < 1.05:
         outcome = "reproduces"

@@ -1,17 +1,10 @@
 """How near the true posterior does a sampler come? A small network whose predictive is known.
 
-The network of ``sundman bnn digits``, 64-50-50-10 with rectified units, under the Gaussian and the
-per-tensor horseshoe prior, batch 32. Its posterior predictive comes from full-batch Hamiltonian
-Monte Carlo with a Metropolis test: under the Gaussian prior by ``benchmarks/true_posterior.py``,
-in the package; under the horseshoe from an earlier run of another program, whose chains agree less
-well (R-hat of the log of the logit scale 1.19). That one is read from the directory that
-``SUNDMAN_DATA_DIR`` names, and without it only the Gaussian prior is examined. The distance is the
-mean over test points of the total variation of class probabilities,
+The network and its true predictive are those of :mod:`sundman.paper.digits_posterior`, batch 32;
+where the reference under the horseshoe is not at hand, only the Gaussian prior is examined. The
+distance is the mean over test points of the total variation of class probabilities,
 
     TV = mean_i 1/2 sum_c |p[i, c] - q[i, c]|
-
-and no sampler can be seen to be nearer than the reference itself is known: its floor is the
-distance of the means of disjoint halves of its chains.
 
 Test scores cannot show this: a wrong sampler can improve them. Beside TV stand the training loss,
 and the temperature of the last layer, E|grad U|^2 / E[Laplacian of U], which is T for the exact law
@@ -32,118 +25,41 @@ these settings, and between a tuned and an untuned row it favours the former.
 
 from __future__ import annotations
 
-import base64
-import functools
 import math
-import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from pathlib import Path
 
 import jax
-import jax.numpy as jnp
 import numpy as np
-from jax import Array
 
 import sundman
-from sundman import clocks, integrators, metrics, models, priors, scaling
-from sundman._types import PyTree
+from sundman import clocks, integrators, metrics, models
 from sundman.clocks import SundmanSettings
-from sundman.data.base import Dataset
 from sundman.draws.divergence import AllDivergedError
 from sundman.paper import experiment
+from sundman.paper.digits_posterior import (
+    BATCH,
+    PRIORS,
+    SIZES,
+    at_each,
+    base_scale,
+    chain_predictives,
+    data,
+    evaluations,
+    posterior,
+    reference,
+    reference_path,
+    score_unit,
+)
 from sundman.paper.experiment import AccuracyBudget, Findings, Numbers, Task
 from sundman.paper.figures import Figure, Points, against_gradients
-from sundman.paper.measured import Measured, error_text, less, over_seeds
 from sundman.paper.network import CLOCK
-from sundman.posterior.evaluation import hyper_params, model_params, prior_name
+from sundman.paper.statistics import Measurement, error_text, less, over_seeds
 from sundman.report.model import Table, Verdict
 
-SIZES, BATCH = (64, 50, 50, 10), 32
-PRIORS = ("gaussian", "horseshoe")
-LAST = f"layer_{len(SIZES) - 2}"
 MATCHED = "SGLD, mean step of SA-SGLD"
-_REFERENCE = "reference_digits.npz"
-_PARTS = ("mean", "half1", "half2", "train_nll", "potential")
 _RATE, _KINETIC_RATE, _GAMMA = 0.025, 5e-4, 20.0  # learning rates, and a friction
 _DIAGNOSED = 200  # draws of a chain at which the full gradient is computed
-
-
-@dataclass(frozen=True)
-class Reference:
-    """The true predictive of one prior.
-
-    Attributes:
-      mean: class probabilities at the test points.
-      halves: the same from disjoint halves of the chains.
-      train_nll: loss on the training points, mean and standard deviation over draws.
-      potential: U, likewise.
-    """
-
-    mean: np.ndarray
-    halves: tuple[np.ndarray, np.ndarray]
-    train_nll: tuple[float, float]
-    potential: tuple[float, float]
-
-    @property
-    def floor(self) -> float:
-        """TV of the halves: how well the mean itself is known, and a little worse."""
-        return metrics.total_variation(*self.halves)
-
-
-@functools.cache
-def reference(prior: str) -> Reference:
-    """The true predictive of the digits network under ``"gaussian"`` or ``"horseshoe"``."""
-    path = _reference_path(prior)
-    if path is None:
-        raise FileNotFoundError(
-            f"the true predictive under the {prior} prior is not part of the package: put "
-            f"reference/{_REFERENCE} into the directory that SUNDMAN_DATA_DIR names"
-        )
-    with np.load(path) as stored:
-        part = {name: np.asarray(stored[f"{prior}_{name}"]) for name in _PARTS}
-    nll, potential = (tuple(map(float, part[name])) for name in ("train_nll", "potential"))
-    return Reference(part["mean"], (part["half1"], part["half2"]), nll, potential)  # type: ignore[arg-type]
-
-
-def _reference_path(prior: str) -> Path | None:
-    """The file that has the true predictive under a prior, if there is one."""
-    folders = [Path(__file__).parent]
-    if named := os.environ.get("SUNDMAN_DATA_DIR"):
-        folders.append(Path(named) / "reference")
-    for path in (folder / _REFERENCE for folder in folders):
-        if path.is_file():
-            with np.load(path) as stored:
-                if f"{prior}_mean" in stored:
-                    return path
-    return None
-
-
-@functools.cache
-def data() -> Dataset:
-    """scikit-learn's digits, as ``sundman bnn digits`` splits them."""
-    return sundman.data.digits()
-
-
-@functools.cache
-def posterior(prior: str) -> sundman.Posterior:
-    """The posterior of ``sundman bnn digits`` under a prior."""
-    rules = {
-        "kernel": priors.named(prior, scale=1.41, fan_in="leading"),
-        "bias": priors.named(prior, scale=1.0, fan_in=None),
-    }
-    return sundman.Posterior(models.mlp_apply, prior=rules, data=tuple(data().train))
-
-
-def base_scale(target: sundman.Posterior) -> scaling.Scale:
-    """The prior's own scale of every array, 1.41 / sqrt(fan_in) or 1; 1 for hyper-parameters."""
-    position = target.position(models.mlp_init(jax.random.key(0), SIZES))
-
-    def of(path: str, leaf: Array) -> float:
-        return 1.41 / math.sqrt(leaf.shape[0]) if path.endswith("kernel") else 1.0
-
-    sizes = [of(path, leaf) for path, leaf in priors.paths(position)]
-    return scaling.diagonal(jax.tree.unflatten(jax.tree.structure(position), sizes))
 
 
 Build = Callable[[sundman.Posterior], sundman.Sampler | None]
@@ -222,58 +138,6 @@ ROWS: dict[str, Row] = {
 NAMES = (*ROWS, MATCHED)
 
 
-def last_layer(target: sundman.Posterior, position: PyTree) -> Array:
-    """|grad U|^2 and the Laplacian of U over the last layer, in which logits are linear.
-
-    The likelihood's part of the Laplacian is sum_i (|a_i|^2 + 1)(1 - sum_c p_ic^2), with a_i the
-    last hidden layer; the prior's is its precision times the number of weights.
-
-    Args:
-      target: a posterior of :func:`sundman.models.mlp_apply` with priors that are normal given
-        their scales, its data in memory.
-      position: where.
-
-    Returns:
-      Both numbers.
-    """
-    params, hyper = model_params(position), hyper_params(position)
-    slope = model_params(target.gradient(position))[LAST]
-    squares = sum(jnp.sum(jnp.square(leaf)) for leaf in jax.tree.leaves(slope))
-    hidden = jnp.asarray(target.example().x if target.host else target.data.x)  # type: ignore[union-attr]
-    for layer in range(len(SIZES) - 2):
-        own = params[f"layer_{layer}"]
-        hidden = jax.nn.relu(hidden @ own["kernel"] + own["bias"])
-    p = jax.nn.softmax(hidden @ params[LAST]["kernel"] + params[LAST]["bias"])
-    laplacian = jnp.sum((jnp.sum(hidden**2, -1) + 1.0) * (1.0 - jnp.sum(p * p, -1)))
-    leaves = priors.paths(params)
-    for (path, prior), (_, leaf) in zip(priors.assign(target.prior, params), leaves, strict=True):
-        if path.startswith(LAST):
-            pull = jax.grad(prior.of_squares)(
-                jnp.float32(0.0), leaf.shape, hyper.get(prior_name(path))
-            )
-            laplacian += -2.0 * pull * leaf.size
-    return jnp.stack([jnp.asarray(squares), laplacian])
-
-
-@functools.cache
-def _evaluations(prior: str) -> tuple[Callable[[PyTree], Array], Callable[[PyTree], Array]]:
-    """Class probabilities at the test points; and loss, U, and the last layer's two numbers."""
-    target, x = posterior(prior), jnp.asarray(data().test.x)
-
-    def predict(positions: PyTree) -> Array:
-        return jax.lax.map(lambda position: target.predict(position, x), positions)
-
-    def diagnose(positions: PyTree) -> Array:
-        def one(position: PyTree) -> Array:
-            loss = -target.log_likelihood(position)
-            own = jnp.stack([loss, target.potential(position)])
-            return jnp.concatenate([own, last_layer(target, position)])
-
-        return jax.lax.map(one, positions)
-
-    return jax.jit(predict), jax.jit(diagnose)
-
-
 def sampler_of(task: Task, prior: str, name: str, seed: int) -> sundman.Sampler | None:
     """The sampler of a row; the matched one needs the mean step of SA-SGLD first."""
     if name != MATCHED:
@@ -340,12 +204,12 @@ def measure(
     except AllDivergedError:
         return {"budgets": {}, "seconds": None, "gradients": math.nan, "mean_step": None}
     warm_up = draws.tuning.gradients if draws.tuning is not None else 0
-    predict, diagnose = _evaluations(prior)
+    predict, diagnose = evaluations(prior)
     weight = np.asarray(draws.weight, np.float64)
     count = len(draws)
     some = np.unique(np.linspace(0, count - 1, min(count, _DIAGNOSED)).astype(int))
-    probabilities = _at_each(predict, draws.position)
-    diagnosed = _at_each(diagnose, jax.tree.map(lambda leaf: leaf[:, some], draws.position))
+    probabilities = at_each(predict, draws.position)
+    diagnosed = at_each(diagnose, jax.tree.map(lambda leaf: leaf[:, some], draws.position))
     scores: dict[str, Numbers] = {}
     for gradients, chains in budget.budgets:
         # of a sampler in cycles draws are not evenly spaced, but so are its cycles
@@ -356,7 +220,7 @@ def measure(
             continue
         kept = slice(first, last)
         in_kept = (some >= first) & (some < last)
-        scores[str(gradients)] = _predictive(
+        scores[str(gradients)] = chain_predictives(
             probabilities[:, kept],
             weight[:, kept],
             diagnosed[:, in_kept],
@@ -375,83 +239,20 @@ def measure(
     }  # fmt: skip
 
 
-def _at_each(function: Callable[[PyTree], Array], positions: PyTree) -> np.ndarray:
-    """A function of many positions, at positions with the axes (chain, draw)."""
-    chains, count = jax.tree.leaves(positions)[0].shape[:2]
-    flat = jax.tree.map(lambda leaf: np.reshape(leaf, (-1, *leaf.shape[2:])), positions)
-    values = np.asarray(function(flat), np.float64)
-    return values.reshape(chains, count, *values.shape[1:])
-
-
-def _predictive(
-    probabilities: np.ndarray,
-    weight: np.ndarray,
-    diagnosed: np.ndarray,
-    its_weight: np.ndarray,
-    *,
-    pooled: bool,
-) -> Numbers:
-    """The predictive of each chain, or of all together; what the draws say of themselves.
-
-    Args:
-      probabilities: (chain, draw, point, class).
-      weight: of these draws.
-      diagnosed: (chain, draw, what): loss, U, the last layer's squares and Laplacian.
-      its_weight: of those draws.
-      pooled: whether the chains are one ensemble.
-
-    Returns:
-      The numbers of every chain that lives; the predictives as text, single precision in base 64.
-    """
-    alive = (weight.sum(axis=1) > 0) & (its_weight.sum(axis=1) > 0)
-    if not alive.any():
-        return {}
-    weight, probabilities = weight[alive], probabilities[alive]
-    diagnosed, its_weight = diagnosed[alive], its_weight[alive]
-    means = np.einsum("cd,cdik->cik", weight, probabilities) / weight.sum(axis=1)[:, None, None]
-    if pooled:
-        means = np.einsum("c,cik->ik", weight.sum(axis=1) / weight.sum(), means)[None]
-    loss, U, squares, laplacian = np.moveaxis(
-        np.einsum("cd,cdf->cf", its_weight, diagnosed) / its_weight.sum(axis=1)[:, None], -1, 0
-    )
-    return {
-        "predictive": base64.b64encode(means.astype("<f4").tobytes()).decode(),
-        "train_nll": loss.tolist(),
-        "potential": U.tolist(),
-        "stiff_temperature": (squares / laplacian).tolist(),
-    }
-
-
-def scored(prior: str, unit: Numbers) -> dict[str, dict[str, list[float]]]:
-    """The scores of a unit by budget: TV and NLL of its predictives, and the rest."""
-    truth, labels = reference(prior), data().test.y
-    scores: dict[str, dict[str, list[float]]] = {}
-    for budget, numbers in unit["budgets"].items():
-        if not numbers:
-            continue
-        raw = np.frombuffer(base64.b64decode(numbers["predictive"]), "<f4").astype(np.float64)
-        means = raw.reshape(-1, *truth.mean.shape)
-        means = means / means.sum(axis=-1, keepdims=True)
-        scores[budget] = {
-            "tv": [metrics.total_variation(mean, truth.mean) for mean in means],
-            "nll": [metrics.nll(mean, labels) for mean in means],
-            **{name: values for name, values in numbers.items() if name != "predictive"},
-        }
-    return scores
-
-
-Summary = Mapping[str, Mapping[str, Mapping[str, Measured]]]
+Summary = Mapping[str, Mapping[str, Mapping[str, Measurement]]]
 """Scores by row and budget."""
-_TOLD = ("tv", "nll", "train_nll", "potential", "stiff_temperature")
+_SCORES = ("tv", "nll", "train_nll", "potential", "stiff_temperature")
 
 
 Scores = Mapping[str, Mapping[str, Sequence[float]]]
 """Of one unit: values of each score, by budget."""
 
 
-def summarise(units: Mapping[str, Sequence[Scores]]) -> dict[str, dict[str, dict[str, Measured]]]:
+def summarise(
+    units: Mapping[str, Sequence[Scores]],
+) -> dict[str, dict[str, dict[str, Measurement]]]:
     """Mean and error of each score over chains and seeds, by row and budget."""
-    summary: dict[str, dict[str, dict[str, Measured]]] = {}
+    summary: dict[str, dict[str, dict[str, Measurement]]] = {}
     for name, seeds in units.items():
         budgets = dict.fromkeys(budget for unit in seeds for budget in unit)
         summary[name] = {
@@ -459,7 +260,7 @@ def summarise(units: Mapping[str, Sequence[Scores]]) -> dict[str, dict[str, dict
                 score: over_seeds(
                     [value for unit in seeds if budget in unit for value in unit[budget][score]]
                 )
-                for score in _TOLD
+                for score in _SCORES
             }
             for budget in sorted(budgets, key=int)
         }
@@ -468,7 +269,7 @@ def summarise(units: Mapping[str, Sequence[Scores]]) -> dict[str, dict[str, dict
 
 def run(task: Task) -> Findings:
     """Every row asked for, under each prior whose true predictive is at hand."""
-    known = [prior for prior in PRIORS if _reference_path(prior) is not None]
+    known = [prior for prior in PRIORS if reference_path(prior) is not None]
     seeds = task.seeds or [task.seed + i for i in range(task.scale.accuracy.seeds)]
     names = NAMES if task.rows is None else tuple(task.rows)
     for name in names:
@@ -483,7 +284,7 @@ def run(task: Task) -> Findings:
         for prior in known
     }
     scores = {
-        prior: {name: [scored(prior, unit) for unit in each] for name, each in rows.items()}
+        prior: {name: [score_unit(prior, unit) for unit in each] for name, each in rows.items()}
         for prior, rows in units.items()
     }
     summaries = {prior: summarise(rows) for prior, rows in scores.items()}
@@ -507,9 +308,9 @@ def run(task: Task) -> Findings:
                         "budgets": {
                             budget: {
                                 score: {"value": each.value, "error": each.error}
-                                for score, each in told.items()
+                                for score, each in of_budget.items()
                             }
-                            for budget, told in summaries[prior][name].items()
+                            for budget, of_budget in summaries[prior][name].items()
                         },
                     }
                     for name in names
@@ -553,7 +354,7 @@ def table(prior: str, summary: Summary, units: Mapping[str, Sequence[Numbers]]) 
     """A line for each row: TV at every budget, and at the last all else."""
     budgets = list(dict.fromkeys(b for scores in summary.values() for b in scores))
 
-    def cell(scores: Mapping[str, Measured] | None, name: str) -> str:
+    def cell(scores: Mapping[str, Measurement] | None, name: str) -> str:
         if scores is None or not math.isfinite(scores[name].value):
             return "-"
         each = scores[name]

@@ -12,7 +12,7 @@ from dataclasses import asdict, replace
 from sundman.clocks import SundmanSettings
 from sundman.paper import figures, toys
 from sundman.paper.experiment import Findings, Task
-from sundman.paper.measured import Measured, all_of, equal, less, limit, log_slope
+from sundman.paper.statistics import Measurement, all_of, equal, less, limit, log_slope
 from sundman.paper.toys import Toy, ToyRun, Weighting, magnitude_difference, significant
 from sundman.report.model import Outcome, Table, Verdict
 
@@ -101,7 +101,7 @@ def series_of(
     )
 
 
-def fits_of(adaptive: list[ToyRun], fixed: list[ToyRun]) -> dict[str, Measured]:
+def fits_of(adaptive: list[ToyRun], fixed: list[ToyRun]) -> dict[str, Measurement]:
     """Slopes of log |bias| and limits of the bias, against the mean step."""
     steps = [run.mean_dt for run in adaptive]
     fits = {}
@@ -141,7 +141,7 @@ def figures_of(
     main: dict[str, Toy],
     adaptive: list[ToyRun],
     fixed: list[ToyRun],
-    fits: dict[str, Measured],
+    fits: dict[str, Measurement],
 ) -> list[figures.Figure]:
     """Draws, density errors, steps, and bias against the step."""
     target = toys.target_of(main["SGLD"])
@@ -178,7 +178,7 @@ def judge(
     runs: dict[str, ToyRun],
     adaptive: list[ToyRun],
     fixed: list[ToyRun],
-    fits: dict[str, Measured],
+    fits: dict[str, Measurement],
     scale: str,
 ) -> list[Verdict]:
     """One verdict for each claim about the star."""
@@ -225,7 +225,7 @@ def unbiased(sa: ToyRun, scale: str) -> Verdict:
     )
 
 
-def in_the_limit(r2: Measured, x2y2: Measured, scale: str) -> Verdict:
+def in_the_limit(r2: Measurement, x2y2: Measurement, scale: str) -> Verdict:
     """The bias extrapolated to a step of 0."""
     outcome = all_of([equal(r2, resolution=0.3), equal(x2y2, resolution=0.3)])
     return Verdict(
@@ -240,7 +240,7 @@ def in_the_limit(r2: Measured, x2y2: Measured, scale: str) -> Verdict:
     )
 
 
-def weights_needed(unweighted: Measured, scale: str) -> Verdict:
+def weights_needed(unweighted: Measurement, scale: str) -> Verdict:
     """Unweighted averages sample pi/psi, another law."""
     beyond = abs(unweighted.value) > unweighted.half
     return Verdict(

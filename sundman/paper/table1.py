@@ -13,8 +13,10 @@ from dataclasses import asdict
 
 from sundman.paper import network
 from sundman.paper.experiment import Findings, NetworkBudget, Task
-from sundman.paper.measured import (
-    Measured,
+from sundman.paper.network import Chain
+from sundman.paper.scoring import ChainRun, Weighting
+from sundman.paper.statistics import (
+    Measurement,
     all_of,
     equal,
     equivalent,
@@ -22,8 +24,6 @@ from sundman.paper.measured import (
     less,
     over_seeds,
 )
-from sundman.paper.network import Chain
-from sundman.paper.scoring import ChainRun, Weighting
 from sundman.report.model import Table, Verdict
 
 # NLL, accuracy % and ECE %, each with its 95% interval. The interval of the last ECE is printed as
@@ -118,7 +118,7 @@ def run_rows(task: Task) -> dict[str, dict[int, ChainRun]]:
     }
 
 
-def summary(chains: Mapping[int, ChainRun], kind: Weighting) -> dict[str, Measured]:
+def summary(chains: Mapping[int, ChainRun], kind: Weighting) -> dict[str, Measurement]:
     """Mean over seeds of each score of an ensemble, in the table's units."""
     scored = [asdict(scores) for chain in chains.values() if (scores := chain.scores(kind))]
     factors = {"nll": 1.0, "accuracy": 100.0, "ece15": 100.0, "ece30": 100.0, "brier": 1.0}
@@ -198,7 +198,7 @@ def scores_of(chains: Mapping[int, ChainRun], kind: Weighting, metric: str) -> d
     }
 
 
-def paired(rows: Rows, one: Source, other: Source, metric: str) -> Measured:
+def paired(rows: Rows, one: Source, other: Source, metric: str) -> Measurement:
     """Mean over the seeds that both have of (one - other)."""
     a, b = (scores_of(rows[row], kind, metric) for row, kind in (one, other))
     return over_seeds([a[seed] - b[seed] for seed in a if seed in b])
@@ -231,7 +231,7 @@ def row_verdict(rows: Rows, row: str, budget: NetworkBudget, scale: str) -> Verd
     texts, errors, outcomes = [], [], []
     for metric, (value, half) in PUBLISHED[row].items():
         mean = over_seeds(list(scores_of(rows[ours], kind, metric).values()))
-        published = Measured(value, half / 2.776, 2.776)
+        published = Measurement(value, half / 2.776, 2.776)
         outcomes.append(equal(mean - published))
         texts.append(mean.text())
         errors.append(error_text(mean))
@@ -297,7 +297,7 @@ def weights(rows: Rows, prior: str, budget: NetworkBudget, scale: str) -> Verdic
     )
 
 
-def tabulate(rows: Rows, summaries: Mapping[str, Mapping[str, Measured]]) -> Table:
+def tabulate(rows: Rows, summaries: Mapping[str, Mapping[str, Measurement]]) -> Table:
     """Rows beside the paper's."""
     lines: list[list[str]] = []
     for name, scores in summaries.items():

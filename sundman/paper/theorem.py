@@ -35,7 +35,7 @@ from sundman import check, clocks, estimate, integrators, targets
 from sundman.clocks import SundmanSettings
 from sundman.paper import experiment
 from sundman.paper.experiment import Numbers, Task
-from sundman.paper.measured import Measured, equal, over_seeds
+from sundman.paper.statistics import Measurement, equal, over_seeds
 from sundman.report.model import Outcome, Verdict
 from sundman.value import Number, Value
 
@@ -141,13 +141,13 @@ def convergence(task: Task, clock: SundmanSettings) -> Path:
     return Path.from_json(task.cache.get_or_run("theory/convergence", settings, work))
 
 
-def rate_of(path: Path) -> Measured:
+def rate_of(path: Path) -> Measurement:
     """The exponent of the error against physical time: mean and error over groups of paths."""
     time = np.log(path.time)
     return over_seeds([float(np.polyfit(time, np.log(rms), 1)[0]) for rms in path.groups])
 
 
-def converges(rate: Measured, scale: str) -> Verdict:
+def converges(rate: Measurement, scale: str) -> Verdict:
     """The error along a path with decreasing steps."""
     return Verdict(
         "The weighted average converges almost surely (decreasing steps)",
@@ -268,7 +268,7 @@ def exact_second_moment() -> float:
     return float(((x**2 + y**2) * density).sum() / density.sum())
 
 
-def second_moment(task: Task, *, blockwise: bool) -> Measured:
+def second_moment(task: Task, *, blockwise: bool) -> Measurement:
     """E[x^2 + y^2] with one zeta for all, or one for each."""
     budget = task.scale.toy
     settings = {"blockwise": blockwise, "dtau": ZETA_DTAU, **FORGETFUL, "seed": task.seed}
@@ -292,7 +292,7 @@ def second_moment(task: Task, *, blockwise: bool) -> Measured:
         return {"value": value, "error": error}
 
     name = f"theory/blockwise-{str(blockwise).lower()}"
-    return Measured(**task.cache.get_or_run(name, settings, work))
+    return Measurement(**task.cache.get_or_run(name, settings, work))
 
 
 def one_zeta_or_many(task: Task) -> tuple[Numbers, Verdict]:

@@ -20,7 +20,7 @@ from sundman.clocks import SundmanSettings
 from sundman.paper import theorem, toys
 from sundman.paper.experiment import Findings, Task
 from sundman.paper.figures import Figure, against_step, lines
-from sundman.paper.measured import Measured, all_of, equal, equivalent, limit, log_slope
+from sundman.paper.statistics import Measurement, all_of, equal, equivalent, limit, log_slope
 from sundman.paper.theorem import OFFSET, POWER, Path
 from sundman.paper.toys import Toy, ToyRun, Weighting
 from sundman.report.model import Table, Verdict
@@ -44,9 +44,9 @@ LABELS = {
 class Curve:
     """The bias of E[x^2] at each mean step of a series, with its slope and its limit."""
 
-    points: list[tuple[float, Measured]]
-    slope: Measured
-    limit: Measured
+    points: list[tuple[float, Measurement]]
+    slope: Measurement
+    limit: Measurement
 
 
 Curves = Mapping[str, Curve]
@@ -227,7 +227,7 @@ def both_weights(curves: Curves, scale: str) -> Verdict:
     )
 
 
-def correlation(end: Measured, scale: str) -> Verdict:
+def correlation(end: Measurement, scale: str) -> Verdict:
     """Memoryless: does the covariance of step and gradient vanish?"""
     return _no_bias_left(
         "The correlation of step and gradient noise leaves no bias as h -> 0 (memoryless clock)",
@@ -239,7 +239,7 @@ def correlation(end: Measured, scale: str) -> Verdict:
     )
 
 
-def with_memory(end: Measured, scale: str) -> Verdict:
+def with_memory(end: Measurement, scale: str) -> Verdict:
     """With (1 - rho)/alpha = O(h) it does vanish."""
     return _no_bias_left(
         "The same with a memory, (1 - rho)/alpha = O(h)",
@@ -251,7 +251,7 @@ def with_memory(end: Measured, scale: str) -> Verdict:
     )
 
 
-def lagged(end: Measured, scale: str) -> Verdict:
+def lagged(end: Measurement, scale: str) -> Verdict:
     """Our cure: the step is set before the gradient is seen."""
     return _no_bias_left(
         "A lagged clock cures the correlation (ours, not the paper's)",
@@ -263,7 +263,7 @@ def lagged(end: Measured, scale: str) -> Verdict:
     )
 
 
-def _no_bias_left(claim: str, paper: str, end: Measured, margin: float, note: str) -> Verdict:
+def _no_bias_left(claim: str, paper: str, end: Measurement, margin: float, note: str) -> Verdict:
     """Is the bias of E[x²], extrapolated to h = 0, none?"""
     return Verdict(
         claim,

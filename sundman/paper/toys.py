@@ -19,7 +19,7 @@ from sundman import estimate, gradients, targets
 from sundman.clocks import SundmanSettings
 from sundman.paper import experiment
 from sundman.paper.experiment import Numbers, ResultCache, ToyBudget
-from sundman.paper.measured import Measured
+from sundman.paper.statistics import Measurement
 
 OBSERVABLES = {
     "star": ("r2", "x2y2", "outer", "U", "virial", "grad2"),
@@ -103,15 +103,15 @@ class ToyRun:
     def _of(self, observable: str, kind: Weighting) -> Average:
         return (self.weighted if kind == "weighted" else self.unweighted)[observable]
 
-    def bias(self, observable: str, kind: Weighting = "weighted") -> Measured:
+    def bias(self, observable: str, kind: Weighting = "weighted") -> Measurement:
         """The relative bias of an average."""
         average = self._of(observable, kind)
-        return Measured(average.bias, average.error)
+        return Measurement(average.bias, average.error)
 
-    def average(self, observable: str, kind: Weighting = "weighted") -> Measured:
+    def average(self, observable: str, kind: Weighting = "weighted") -> Measurement:
         """The average itself."""
         average = self._of(observable, kind)
-        return Measured(average.value, average.error * abs(average.exact))
+        return Measurement(average.value, average.error * abs(average.exact))
 
 
 def target_of(toy: Toy) -> targets.Target:
@@ -246,9 +246,9 @@ def edges_of(target: targets.Target) -> tuple[np.ndarray, np.ndarray]:
     return x, y
 
 
-def magnitude_difference(one: Measured, other: Measured) -> Measured:
+def magnitude_difference(one: Measurement, other: Measurement) -> Measurement:
     """|one| - |other|, negative where the first bias is the smaller."""
-    return Measured(abs(one.value), one.error) - Measured(abs(other.value), other.error)
+    return Measurement(abs(one.value), one.error) - Measurement(abs(other.value), other.error)
 
 
 def row_of(name: str, run: ToyRun, kind: Weighting, observables: Sequence[str]) -> list[str]:

@@ -6,20 +6,20 @@ import numpy as np
 import pytest
 
 from sundman import metrics, models, priors
-from sundman.paper import posterior_accuracy, run
-from sundman.paper.posterior_accuracy import LAST, PRIORS, SIZES
+from sundman.paper import digits_posterior, posterior_accuracy, run
+from sundman.paper.digits_posterior import LAST, PRIORS, SIZES
 from sundman.posterior.evaluation import Position, model_params
 
 
 @pytest.mark.parametrize("prior", PRIORS)
 def test_the_reference_is_a_predictive_known_to_its_floor(prior):
     try:
-        posterior_accuracy.reference(prior)
+        digits_posterior.reference(prior)
     except FileNotFoundError as error:
         assert prior == "horseshoe"
         pytest.skip(str(error))
-    truth = posterior_accuracy.reference(prior)
-    labels = posterior_accuracy.data().test.y
+    truth = digits_posterior.reference(prior)
+    labels = digits_posterior.data().test.y
     assert truth.mean.shape == (len(labels), 10)
     np.testing.assert_allclose(truth.mean.sum(axis=1), 1.0, atol=1e-4)
     assert 0.001 < truth.floor < 0.015
@@ -33,7 +33,7 @@ def test_the_reference_is_a_predictive_known_to_its_floor(prior):
 @pytest.mark.slow
 @pytest.mark.parametrize("prior", PRIORS)
 def test_the_last_layer_is_that_of_automatic_differentiation(prior):
-    target = posterior_accuracy.posterior(prior)
+    target = digits_posterior.posterior(prior)
     position = target.position(models.mlp_init(jax.random.key(1), SIZES))
     params = model_params(position)
 
@@ -46,7 +46,7 @@ def test_the_last_layer_is_that_of_automatic_differentiation(prior):
     flat, unravel = jax.flatten_util.ravel_pytree(params[LAST])
     slope = jax.grad(lambda v: potential(unravel(v)))(flat)
     hessian = jax.hessian(lambda v: potential(unravel(v)))(flat)
-    squares, laplacian = posterior_accuracy.last_layer(target, position)
+    squares, laplacian = digits_posterior.last_layer(target, position)
     np.testing.assert_allclose(squares, jnp.vdot(slope, slope), rtol=1e-4)
     np.testing.assert_allclose(laplacian, jnp.trace(hessian), rtol=1e-4)
 
@@ -63,8 +63,8 @@ def test_total_variation_by_hand():
 
 
 def test_units_of_weights_are_those_of_the_prior():
-    target = posterior_accuracy.posterior("gaussian")
-    scale = posterior_accuracy.base_scale(target).scale
+    target = digits_posterior.posterior("gaussian")
+    scale = digits_posterior.base_scale(target).scale
     for path, leaf in priors.paths(scale):
         fan_in = dict(zip(("layer_0", "layer_1", "layer_2"), SIZES, strict=False))[path[:7]]
         assert float(leaf) == pytest.approx(1.41 / fan_in**0.5 if "kernel" in path else 1.0)

@@ -6,8 +6,8 @@ import pytest
 
 from sundman.paper import robustness, star, table1
 from sundman.paper.experiment import SCALES, NetworkBudget
-from sundman.paper.measured import Measured
 from sundman.paper.scoring import ChainRun, Scores
+from sundman.paper.statistics import Measurement
 from sundman.paper.table1 import ROWS
 from sundman.paper.toys import Average, ToyRun
 
@@ -22,9 +22,9 @@ def star_run(r2: float, outer: float, tv: float, error: float = 0.01) -> ToyRun:
 def star_outcomes(sa: float, outer: float, limit: float) -> dict[str, str]:
     runs = {"SGLD": star_run(-0.2, outer, 0.05), "SA-SGLD": star_run(sa, outer, 0.03)}
     fits = {
-        "limit r2 SA-SGLD": Measured(limit, 0.01),
-        "limit x2y2 SA-SGLD": Measured(limit, 0.01),
-        "limit r2 SA-SGLD unweighted": Measured(0.2, 0.02),
+        "limit r2 SA-SGLD": Measurement(limit, 0.01),
+        "limit x2y2 SA-SGLD": Measurement(limit, 0.01),
+        "limit r2 SA-SGLD unweighted": Measurement(0.2, 0.02),
     }
     verdicts = star.judge(runs, [runs["SA-SGLD"]], [runs["SGLD"]], fits, "test")
     return {verdict.claim: verdict.outcome for verdict in verdicts}

@@ -26,7 +26,7 @@ from sundman.report.model import Outcome
 
 
 @dataclass(frozen=True)
-class Measured:
+class Measurement:
     """A value, its standard error, and how many of these make half of a 95% interval."""
 
     value: float
@@ -38,17 +38,17 @@ class Measured:
         """Half of the 95% interval."""
         return self.quantile * self.error
 
-    def __sub__(self, other: Measured | float) -> Measured:
+    def __sub__(self, other: Measurement | float) -> Measurement:
         """The difference of independent numbers."""
-        if isinstance(other, Measured):
+        if isinstance(other, Measurement):
             error = math.hypot(self.error, other.error)
             half = math.hypot(self.half, other.half)
-            return Measured(self.value - other.value, error, half / error if error else 2.0)
-        return Measured(self.value - other, self.error, self.quantile)
+            return Measurement(self.value - other.value, error, half / error if error else 2.0)
+        return Measurement(self.value - other, self.error, self.quantile)
 
-    def __truediv__(self, number: float) -> Measured:
+    def __truediv__(self, number: float) -> Measurement:
         """The ratio to an exact number."""
-        return Measured(self.value / number, abs(self.error / number), self.quantile)
+        return Measurement(self.value / number, abs(self.error / number), self.quantile)
 
     def text(self, digits: int = 2, *, percent: bool = False, sign: bool = False) -> str:
         """The value, written to as many places as its error has ``digits``."""
@@ -65,23 +65,23 @@ class Measured:
         return f"{value:{form}.{min(places, 8)}f}{unit}"
 
 
-def error_text(measured: Measured) -> str:
+def error_text(measured: Measurement) -> str:
     """Its standard error, or why there is none."""
     return (
         f"{measured.error:.2g}" if math.isfinite(measured.error) else "unknown: fewer than two runs"
     )
 
 
-def over_seeds(values: Sequence[float]) -> Measured:
+def over_seeds(values: Sequence[float]) -> Measurement:
     """Mean of independent runs, with its error and Student's quantile; one run has no error."""
     n = len(values)
     if n < 2:
-        return Measured(float(np.mean(values)) if n else math.nan, math.inf, 1.0)
+        return Measurement(float(np.mean(values)) if n else math.nan, math.inf, 1.0)
     error = float(np.std(values, ddof=1) / math.sqrt(n))
-    return Measured(float(np.mean(values)), error, float(stdtrit(n - 1, 0.975)))
+    return Measurement(float(np.mean(values)), error, float(stdtrit(n - 1, 0.975)))
 
 
-def equal(difference: Measured, margin: float = 0.0, *, resolution: float = math.inf) -> Outcome:
+def equal(difference: Measurement, margin: float = 0.0, *, resolution: float = math.inf) -> Outcome:
     """Is the difference none? Not tested if the interval is wider than ``resolution``."""
     if not math.isfinite(difference.half) or difference.half > resolution:
         return "not tested"
@@ -90,7 +90,7 @@ def equal(difference: Measured, margin: float = 0.0, *, resolution: float = math
     return "partly" if abs(difference.value) <= difference.half + margin else "does not reproduce"
 
 
-def equivalent(difference: Measured, margin: float) -> Outcome:
+def equivalent(difference: Measurement, margin: float) -> Outcome:
     """Is the difference none for all purposes? A longer run makes this easier, not harder."""
     if abs(difference.value) + difference.half <= margin:
         return "reproduces"
@@ -98,7 +98,7 @@ def equivalent(difference: Measured, margin: float) -> Outcome:
     return "does not reproduce" if beyond else "not tested"
 
 
-def less(difference: Measured, claimed: float) -> Outcome:
+def less(difference: Measurement, claimed: float) -> Outcome:
     """Is the difference below zero? ``claimed`` is the (negative) difference in the paper."""
     if not math.isfinite(difference.half):
         return "not tested"
@@ -127,20 +127,20 @@ def _least_squares(
     return covariance @ scaled.T @ (values / errors), np.sqrt(np.diag(covariance))
 
 
-def log_slope(steps: Sequence[float], biases: Sequence[Measured]) -> Measured:
+def log_slope(steps: Sequence[float], biases: Sequence[Measurement]) -> Measurement:
     """p of |bias| = c step^p, by weighted least squares of the logarithms."""
     size = np.abs([b.value for b in biases])
     error = np.array([b.error for b in biases]) / size
     x = np.log(np.asarray(steps))
     design = np.stack([np.ones_like(x), x], axis=1)
     coefficients, errors = _least_squares(design, np.log(size), error)
-    return Measured(float(coefficients[1]), float(errors[1]))
+    return Measurement(float(coefficients[1]), float(errors[1]))
 
 
-def limit(steps: Sequence[float], biases: Sequence[Measured]) -> Measured:
+def limit(steps: Sequence[float], biases: Sequence[Measurement]) -> Measurement:
     """b_0 of bias = b_0 + b_1 h (+ b_2 h^2 from three points on)."""
     h = np.asarray(steps) / max(steps)
     design = np.stack([h**k for k in range(min(3, len(h)))], axis=1)
     values, errors = (np.array([getattr(b, a) for b in biases]) for a in ("value", "error"))
     coefficients, sigma = _least_squares(design, values, errors)
-    return Measured(float(coefficients[0]), float(sigma[0]))
+    return Measurement(float(coefficients[0]), float(sigma[0]))

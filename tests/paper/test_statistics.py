@@ -5,8 +5,8 @@ import math
 import numpy as np
 import pytest
 
-from sundman.paper.measured import (
-    Measured,
+from sundman.paper.statistics import (
+    Measurement,
     all_of,
     equal,
     equivalent,
@@ -20,11 +20,11 @@ from sundman.paper.measured import (
 @pytest.mark.parametrize(
     ("difference", "outcome"),
     [
-        (Measured(0.01, 0.01), "reproduces"),
-        (Measured(0.03, 0.01), "partly"),
-        (Measured(0.05, 0.01), "does not reproduce"),
-        (Measured(0.0, math.inf), "not tested"),
-        (Measured(0.0, 0.2), "not tested"),
+        (Measurement(0.01, 0.01), "reproduces"),
+        (Measurement(0.03, 0.01), "partly"),
+        (Measurement(0.05, 0.01), "does not reproduce"),
+        (Measurement(0.0, math.inf), "not tested"),
+        (Measurement(0.0, 0.2), "not tested"),
     ],
 )
 def test_equal(difference, outcome):
@@ -34,10 +34,10 @@ def test_equal(difference, outcome):
 @pytest.mark.parametrize(
     ("difference", "outcome"),
     [
-        (Measured(0.01, 0.004), "reproduces"),  # not 0, and of no use
-        (Measured(0.05, 0.01), "does not reproduce"),
-        (Measured(0.01, 0.01), "not tested"),
-        (Measured(0.0, math.inf), "not tested"),
+        (Measurement(0.01, 0.004), "reproduces"),  # not 0, and of no use
+        (Measurement(0.05, 0.01), "does not reproduce"),
+        (Measurement(0.01, 0.01), "not tested"),
+        (Measurement(0.0, math.inf), "not tested"),
     ],
 )
 def test_equivalent(difference, outcome):
@@ -47,11 +47,11 @@ def test_equivalent(difference, outcome):
 @pytest.mark.parametrize(
     ("difference", "outcome"),
     [
-        (Measured(-0.03, 0.01), "reproduces"),
-        (Measured(0.03, 0.01), "does not reproduce"),
-        (Measured(-0.01, 0.01), "does not reproduce"),  # -.006 to .. excludes the claimed -.05
-        (Measured(-0.01, 0.03), "not tested"),  # could still be the claimed -.05
-        (Measured(0.0, math.inf), "not tested"),
+        (Measurement(-0.03, 0.01), "reproduces"),
+        (Measurement(0.03, 0.01), "does not reproduce"),
+        (Measurement(-0.01, 0.01), "does not reproduce"),  # -.006 to .. excludes the claimed -.05
+        (Measurement(-0.01, 0.03), "not tested"),  # could still be the claimed -.05
+        (Measurement(0.0, math.inf), "not tested"),
     ],
 )
 def test_less(difference, outcome):
@@ -74,29 +74,29 @@ def test_over_seeds_has_students_interval():
 
 
 def test_differences_join_errors():
-    difference = Measured(1.0, 0.3, 2.776) - Measured(0.5, 0.4, 2.0)
+    difference = Measurement(1.0, 0.3, 2.776) - Measurement(0.5, 0.4, 2.0)
     assert difference.value == 0.5
     assert difference.error == pytest.approx(0.5)
     assert difference.half == pytest.approx(math.hypot(0.3 * 2.776, 0.8))
 
 
 def test_text_has_the_places_of_the_error():
-    assert Measured(0.123456, 0.0012).text() == "0.1235"
-    assert Measured(-0.1534, 0.011).text(percent=True, sign=True) == "-15.3%"
-    assert Measured(math.nan, math.inf).text() == "no runs"
-    assert Measured(-math.inf, math.inf).text() == "not finite"
+    assert Measurement(0.123456, 0.0012).text() == "0.1235"
+    assert Measurement(-0.1534, 0.011).text(percent=True, sign=True) == "-15.3%"
+    assert Measurement(math.nan, math.inf).text() == "no runs"
+    assert Measurement(-math.inf, math.inf).text() == "not finite"
 
 
 def test_log_slope_and_limit():
     steps = [0.04, 0.02, 0.01]
-    biases = [Measured(3.0 * h**1.5, 0.01 * h) for h in steps]
+    biases = [Measurement(3.0 * h**1.5, 0.01 * h) for h in steps]
     slope = log_slope(steps, biases)
     assert slope.value == pytest.approx(1.5)
-    parabola = [Measured(0.2 + h - 4 * h**2, 0.001) for h in steps]
+    parabola = [Measurement(0.2 + h - 4 * h**2, 0.001) for h in steps]
     assert limit(steps, parabola).value == pytest.approx(0.2)
     rng = np.random.default_rng(0)
     limits = [
-        limit(steps, [Measured(0.2 + h + 0.001 * rng.normal(), 0.001) for h in steps])
+        limit(steps, [Measurement(0.2 + h + 0.001 * rng.normal(), 0.001) for h in steps])
         for _ in range(300)
     ]
     spread = np.std([each.value for each in limits])
