@@ -43,6 +43,7 @@ from .recipes.kinetic import sa_sgnht as sa_sgnht
 from .recipes.kinetic import samadams as samadams
 from .recipes.kinetic import sghmc as sghmc
 from .recipes.kinetic import sgnht as sgnht
+from .recipes.kinetic import ubu as ubu
 from .recipes.multimodal import contour_sgld as contour_sgld
 from .recipes.multimodal import cyclical_sghmc as cyclical_sghmc
 from .recipes.multimodal import cyclical_sgld as cyclical_sgld

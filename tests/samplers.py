@@ -102,6 +102,7 @@ SAMPLERS: dict[str, Row] = {
         ),
     ),
     "obabo": Row(lambda h, T, g: sundman.obabo(h, T, gamma=2.0)),
+    "ubu": Row(lambda h, T, g: sundman.ubu(h, T, gamma=2.0)),
     "sa_obabo": Row(lambda h, T, g: _adaptive(sundman.integrators.obabo(T, gamma=2.0), h, g)),
     "sgld_decreasing": Row(
         lambda h, T, g: sundman.compose(

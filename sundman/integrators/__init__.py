@@ -4,6 +4,7 @@ from sundman.integrators._contour import Contour as contour
 from sundman.integrators._kinetic import Baoab as baoab
 from sundman.integrators._kinetic import Obabo as obabo
 from sundman.integrators._kinetic import Sghmc as sghmc
+from sundman.integrators._kinetic import Ubu as ubu
 from sundman.integrators._low_rank import LowRankBaoab as low_rank_baoab
 from sundman.integrators._overdamped import EulerMaruyama as euler_maruyama
 from sundman.integrators._overdamped import LeimkuhlerMatthews as leimkuhler_matthews
@@ -35,5 +36,6 @@ __all__ = [
     "sgrhmc",
     "sgrld",
     "staged",
+    "ubu",
     "whitened",
 ]

@@ -100,6 +100,7 @@ class Purpose(IntEnum):
     WARM_UP = 8
     FRESH_MOMENTUM = 9
     SCALE_MOVES = 10
+    POSITION_NOISE = 11
 
 
 class Stream(NamedTuple):

@@ -86,7 +86,9 @@ def _rate(h: float) -> sundman.LearningRate:
     return sundman.LearningRate(h)
 
 
-def _whitened(integrator: integrators.Integrator, h: float) -> Build:
+def whitened(integrator: integrators.Integrator, h: float) -> Build:
+    """An integrator in units of the prior's own scale, at the fixed step h."""
+
     def build(target: sundman.Posterior) -> sundman.Sampler:
         moving = integrators.whitened(integrator, base_scale(target))
         return sundman.compose(moving, clocks.constant(h))
@@ -119,16 +121,16 @@ ROWS: dict[str, Row] = {
     ),
     "SGNHT": Row(lambda _: sundman.sgnht(_rate(_KINETIC_RATE), gamma=_GAMMA), _KINETIC),
     "low-rank BAOAB": Row(
-        _whitened(integrators.low_rank_baoab(gamma=0.5, rank=20), 0.003),
+        whitened(integrators.low_rank_baoab(gamma=0.5, rank=20), 0.003),
         "h .003, gamma .5, rank 20, in units of the prior",
     ),
     "BAOAB, full batch": Row(
-        _whitened(integrators.baoab(gamma=5.0), 0.02),
+        whitened(integrators.baoab(gamma=5.0), 0.02),
         "h .02, gamma 5, in units of the prior",
         full_batch=True,
     ),
     "BAOAB, full batch, long": Row(
-        _whitened(integrators.baoab(gamma=5.0), 0.02),
+        whitened(integrators.baoab(gamma=5.0), 0.02),
         "h .02, gamma 5, in units of the prior; ten times the gradients",
         full_batch=True,
         lengthened=10,

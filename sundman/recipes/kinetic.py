@@ -241,3 +241,33 @@ def obabo(
     """
     integrator = integrators.obabo(temperature, gamma=gamma, sigma=sigma)
     return compose(integrator, as_clock(h))
+
+
+@recipe("UBU", integrators.ubu, clocks.constant, for_networks=True)
+def ubu(
+    h: StepOrClock,
+    temperature: Number | None = None,
+    *,
+    gamma: Number = 1.0,
+    sigma: Number = 0.0,
+) -> Sampler:
+    """UBU kinetic Langevin at the fixed step h; positions are those at which the gradient is taken.
+
+    Args:
+      h: the step: a physical time, a learning rate, an optax schedule, or a clock.
+      temperature: T; None is that of the target, or 1.
+      gamma: the friction.
+      sigma: standard deviation of the gradient noise in each coordinate, if it is known.
+
+    Returns:
+      The sampler.
+
+    Examples:
+      >>> star = sundman.targets.star()
+      >>> sampler = sundman.ubu(0.01, gamma=5.0)
+      >>> draws = sundman.sample(star, sampler, key=jax.random.key(0), steps=20)
+      >>> draws.values.shape
+      (1, 20, 2)
+    """
+    integrator = integrators.ubu(temperature, gamma=gamma, sigma=sigma)
+    return compose(integrator, as_clock(h))

@@ -72,3 +72,34 @@ def obabo(
     shaken = drift @ (friction @ [0, -h / 2 * sigma] + np.array([0, -h / 2 * sigma]))
     noise = np.column_stack([drift @ [0, scale], shaken])
     return _position_variance(drift @ kick @ friction @ kick, noise)
+
+
+def ubu(
+    h: float, precision: float, T: float, sigma: float = 0.0, *, gamma: float, known: float = 0.0
+) -> float:
+    """State (x, p) in the middle of a step, before its kick: B over h, then U over h."""
+    flow, noise = free_flow(h, gamma, T)
+    if known:
+        # of U's noise only that of the momentum is lessened, and the position's part with it
+        whole = noise[1, 1]
+        part = noise[:, 1:] / whole * math.sqrt(whole - flow[1, 1] * (h * known) ** 2)
+        noise = noise - np.outer(noise[:, 1], noise[:, 1]) / whole + part @ part.T
+    kick = np.array([[1, 0], [-h * precision, 1]])
+    shaken = flow @ [0, -h * sigma]
+    return _position_variance(flow @ kick, np.column_stack([np.linalg.cholesky(noise), shaken]))
+
+
+def ubu_ends(h: float, precision: float, T: float, *, gamma: float) -> float:
+    """The variance of the ends of UBU's steps: U over h/2, B over h, U over h/2."""
+    flow, noise = free_flow(h / 2, gamma, T)
+    kick = np.array([[1, 0], [-h * precision, 1]])
+    after, root = flow @ kick, np.linalg.cholesky(noise)
+    return _position_variance(after @ flow, np.column_stack([after @ root, root]))
+
+
+def free_flow(t: float, gamma: float, T: float) -> tuple[np.ndarray, np.ndarray]:
+    """Kinetic Langevin without a force over a time t: its matrix, and the noise's covariance."""
+    c = math.exp(-gamma * t)
+    x, p = (2 * gamma * t - 3 + 4 * c - c * c) / gamma**2, 1 - c * c
+    cross = (1 - c) ** 2 / gamma
+    return np.array([[1, (1 - c) / gamma], [0, c]]), T * np.array([[x, cross], [cross, p]])

@@ -47,6 +47,7 @@ VARIANCE: dict[str, Variance] = {
     "sgnht_per_coordinate": partial(linear.baoab, gamma=GAMMA),
     "obabo": partial(linear.obabo, gamma=GAMMA),
     "sa_obabo": partial(linear.obabo, gamma=GAMMA),
+    "ubu": partial(linear.ubu, gamma=GAMMA),
 }
 
 
@@ -60,7 +61,7 @@ every_scheme = pytest.mark.parametrize(
 # The quick tests try each scheme on one Gaussian, and most fixed steps with noisy gradients: the
 # other cases are the same programs at other numbers, or products of what is tried.
 IN_TWENTY = {"sgld", "samadams"}
-NOISY = {"sgld", "lm", "sghmc", "baoab", "samadams", "sgnht", "obabo"}
+NOISY = {"sgld", "lm", "sghmc", "baoab", "samadams", "sgnht", "obabo", "ubu"}
 KNOWN = {"sghmc", "samadams"}
 FLAT = (("line", 1.0), ("plane", 0.3))
 assert VARIANCE.keys() >= IN_TWENTY | NOISY | KNOWN
@@ -190,7 +191,7 @@ def test_gradient_noise_heats_by_the_known_amount(name: str, length: float) -> N
 
 
 @pytest.mark.parametrize(
-    ("name", "length"), short_if(KNOWN, ("sghmc", "sa_sghmc", "baoab", "samadams"))
+    ("name", "length"), short_if(KNOWN, ("sghmc", "sa_sghmc", "baoab", "samadams", "ubu"))
 )
 def test_known_gradient_noise_is_corrected(name: str, length: float) -> None:
     def build(h: float, T: float, g_ref: float) -> sundman.Sampler:
