@@ -109,6 +109,31 @@ def random_rows(stream: Stream, size: int, batch_size: int) -> tuple[Array, None
     return word % jnp.uint32(size), None
 
 
+def symmetric_rows(stream: Stream, size: int, batch_size: int) -> tuple[Array, Array | None]:
+    """Rows of this step's batch: an epoch, then the same batches backward, then a new epoch.
+
+    Args:
+      stream: the randomness of this step, and its number.
+      size: the number of rows of the data.
+      batch_size: the number of rows of a batch.
+
+    Returns:
+      The rows; and a mask of the real ones if a batch of an epoch is short, else None.
+    """
+    per_epoch = jnp.uint32(-(-size // batch_size))
+    pair, place = jnp.divmod(stream.step, 2 * per_epoch)
+    place = jnp.where(place < per_epoch, place, 2 * per_epoch - 1 - place)
+    return epoch_rows(Stream(stream.key, pair * per_epoch + place), size, batch_size)
+
+
+ORDERS: dict[str, Callable[[Stream, int, int], tuple[Array, Array | None]]] = {
+    "shuffled": epoch_rows,
+    "symmetric": symmetric_rows,
+    "with_replacement": random_rows,
+}
+"""In which order rows come, by name."""
+
+
 def take_rows(tree: PyTree, rows: Array) -> PyTree:
     """The given rows of every array of a pytree."""
     return jax.tree.map(lambda leaf: jnp.take(leaf, rows, axis=0, mode="clip"), tree)

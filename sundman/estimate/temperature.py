@@ -223,7 +223,7 @@ def curvature_temperature(
     check.count("most", most, least=_FEWEST)
     if rows is not None:
         check.count("rows", rows, least=1)
-    gradient = _estimator(target, rows, replace=True)
+    gradient = _estimator(target, rows, order="with_replacement")
     sampled = rows is not None and getattr(gradient, "batch_size", None) is not None
     paths = leaf_paths(draws.position)
     among = tuple(part is None or part in path for path in paths)
@@ -346,13 +346,15 @@ def recomputed_temperatures(
     return Temperatures(_average(mean, weight), Estimate(value, error))
 
 
-def _estimator(target: TargetLike, rows: int | None, *, replace: bool = False) -> GradientEstimator:
+def _estimator(
+    target: TargetLike, rows: int | None, *, order: str = "shuffled"
+) -> GradientEstimator:
     """What computes the gradient of U: exact, or on ``rows`` rows of a posterior's data.
 
     Args:
       target: what was sampled.
       rows: of each gradient; all if it is None.
-      replace: whether two gradients have independent rows.
+      order: of the rows.
     """
     posterior = target if isinstance(target, Posterior) else getattr(target, "posterior", None)
     if isinstance(posterior, Posterior):
@@ -360,7 +362,7 @@ def _estimator(target: TargetLike, rows: int | None, *, replace: bool = False) -
             raise ValueError("the data of this posterior are streamed: gradients cannot be redone")
         if rows is None or rows >= posterior.size:
             return minibatch(posterior, None)
-        return minibatch(posterior, rows, replace=replace)
+        return minibatch(posterior, rows, order=order)
     potential = target.potential if isinstance(target, Target | Exact | Noisy) else target
     if isinstance(potential, GradientEstimator):
         return potential

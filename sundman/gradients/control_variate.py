@@ -120,7 +120,7 @@ class ControlVariate(GradientEstimator):
 
 
 def control_variate(
-    posterior: Posterior, batch_size: int, *, at: PyTree, replace: bool = False
+    posterior: Posterior, batch_size: int, *, at: PyTree, order: str = "shuffled"
 ) -> ControlVariate:
     """The minibatch gradient with control variates at a fixed point.
 
@@ -129,12 +129,12 @@ def control_variate(
       batch_size: rows a step.
       at: theta*, parameters near the mode such as :func:`sundman.map_estimate` gives; one full
         gradient is computed here, now.
-      replace: rows drawn with replacement instead of each once an epoch.
+      order: of the rows, as in :func:`minibatch`.
 
     Returns:
       The estimator.
     """
-    batches = in_memory("control_variate", posterior, batch_size, replace)
+    batches = in_memory("control_variate", posterior, batch_size, order)
     position = posterior.position(at)
     anchor = jax.jit(anchored_at)(posterior, position)
     finite = [bool(jnp.all(jnp.isfinite(leaf))) for leaf in jax.tree.leaves(anchor)]

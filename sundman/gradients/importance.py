@@ -119,7 +119,7 @@ def importance(
     Returns:
       The estimator.
     """
-    in_memory("importance", posterior, batch_size, True, row_by_row=True)
+    in_memory("importance", posterior, batch_size, row_by_row=True)
     wanted = _row_norms(posterior) if probabilities is None else probabilities
     p = _checked(wanted, posterior.size)
     ends = np.rint(np.cumsum(p) * _UNITS)

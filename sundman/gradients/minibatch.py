@@ -9,7 +9,7 @@ from jax import Array
 
 from sundman import check
 from sundman._types import PyTree
-from sundman.data.batches import epoch_rows, random_rows, take_rows
+from sundman.data.batches import ORDERS, take_rows
 from sundman.gradients.base import GradientEstimator
 from sundman.noise import Stream
 from sundman.posterior import Batch, BatchLike, Evaluation, Posterior
@@ -49,7 +49,7 @@ class Minibatch(_OnBatches):
     """G on ``batch_size`` rows of a posterior's in-memory data; all rows if it is None."""
 
     batch_size: int | None = static(default=None)
-    with_replacement: bool = static(default=False, kw_only=True)
+    order: str = static(default="shuffled", kw_only=True)
 
     def batch(self, stream: Stream, batch: BatchLike | None = None) -> Batch:
         """The rows of this step, drawn from the posterior's data."""
@@ -58,8 +58,7 @@ class Minibatch(_OnBatches):
         assert isinstance(data, Batch)  # a streamed posterior has Streamed
         if self.batch_size is None:
             return data
-        choose = random_rows if self.with_replacement else epoch_rows
-        rows, mask = choose(stream, self.posterior.size, self.batch_size)
+        rows, mask = ORDERS[self.order](stream, self.posterior.size, self.batch_size)
         x, y = take_rows((data.x, data.y), rows)
         return Batch(x, y, mask)
 
@@ -76,19 +75,26 @@ class Streamed(_OnBatches):
 
 
 def minibatch(
-    posterior: Posterior, batch_size: int | None, *, replace: bool = False
+    posterior: Posterior, batch_size: int | None, *, order: str = "shuffled"
 ) -> Minibatch | Streamed:
     """The gradient of a posterior on minibatches.
 
     Args:
       posterior: whose gradient it is; with host batches these are the minibatches.
       batch_size: rows a step; None takes all of them.
-      replace: rows drawn with replacement instead of each once an epoch.
+      order: ``"shuffled"``, each row once an epoch; ``"symmetric"``, an epoch and then the same
+        batches backward; ``"with_replacement"``, rows drawn independently.
 
     Returns:
       The estimator.
     """
+    check.choice("order", order, tuple(ORDERS))
     if posterior.host is not None:
+        if order != "shuffled":
+            raise ValueError(
+                f"order={order!r} chooses rows of data in memory, but host batches come once and in "
+                "an order of their own: give the posterior the data (x, y), or leave order out"
+            )
         if batch_size is not None:
             raise ValueError("batch_size is set by the host batches themselves: leave it out")
         return Streamed(posterior)
@@ -99,11 +105,16 @@ def minibatch(
                 f"batch_size={batch_size} is more than the {posterior.size} rows of the data"
             )
         batch_size = int(batch_size)
-    return Minibatch(posterior, batch_size, with_replacement=bool(replace))
+    return Minibatch(posterior, batch_size, order=order)
 
 
 def in_memory(
-    name: str, posterior: Posterior, batch_size: int, replace: bool, *, row_by_row: bool = False
+    name: str,
+    posterior: Posterior,
+    batch_size: int,
+    order: str = "shuffled",
+    *,
+    row_by_row: bool = False,
 ) -> Minibatch:
     """Minibatches for an estimator that comes back to rows; raises if it cannot.
 
@@ -111,7 +122,7 @@ def in_memory(
       name: of the estimator, for errors.
       posterior: with its data in memory.
       batch_size: rows a step.
-      replace: rows drawn with replacement.
+      order: of the rows, as in :func:`minibatch`.
       row_by_row: whether it needs the likelihood of single rows, apart from the prior.
 
     Returns:
@@ -131,6 +142,6 @@ def in_memory(
             "own: use svrg or control_variate"
         )
     check.count("batch_size", batch_size, least=1)
-    batches = minibatch(posterior, batch_size, replace=replace)
+    batches = minibatch(posterior, batch_size, order=order)
     assert isinstance(batches, Minibatch)  # the data are in memory
     return batches

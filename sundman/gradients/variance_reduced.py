@@ -95,7 +95,7 @@ class Svrg(RemembersGradients):
 
 
 def svrg(
-    posterior: Posterior, batch_size: int, *, every: int | None = None, replace: bool = False
+    posterior: Posterior, batch_size: int, *, every: int | None = None, order: str = "shuffled"
 ) -> Svrg:
     """The minibatch gradient relative to a snapshot of the chain.
 
@@ -103,12 +103,12 @@ def svrg(
       posterior: with its data in memory.
       batch_size: rows a step.
       every: steps between snapshots; an epoch, ceil(N / batch_size), if not given.
-      replace: rows drawn with replacement instead of each once an epoch.
+      order: of the rows, as in :func:`minibatch`.
 
     Returns:
       The estimator.
     """
-    batches = in_memory("svrg", posterior, batch_size, replace)
+    batches = in_memory("svrg", posterior, batch_size, order)
     if every is None:
         every = -(-posterior.size // batch_size)
     check.count("every", every, least=1)
@@ -212,6 +212,6 @@ def saga(posterior: Posterior, batch_size: int, *, limit_bytes: int = GIGABYTE) 
     Returns:
       The estimator.
     """
-    in_memory("saga", posterior, batch_size, False, row_by_row=True)
+    in_memory("saga", posterior, batch_size, row_by_row=True)
     check.count("limit_bytes", limit_bytes, least=1)
     return Saga(posterior, int(batch_size), limit_bytes=int(limit_bytes))

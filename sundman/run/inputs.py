@@ -70,7 +70,8 @@ def as_gradient(target: TargetLike, batch_size: int | None, replace: bool) -> Gr
     if replace and batch_size is None:
         raise ValueError("replace=True is about minibatches: it needs batch_size")
     if isinstance(target, Posterior):
-        return minibatch(target, batch_size, replace=replace)
+        order = "with_replacement" if replace else "shuffled"
+        return minibatch(target, batch_size, order=order)
     if batch_size is not None:
         raise ValueError(f"batch_size={batch_size} needs a sundman.Posterior, which has data")
     if isinstance(target, Target):

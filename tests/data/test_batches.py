@@ -20,7 +20,14 @@ from scipy import stats
 import sundman
 from sundman import likelihoods
 from sundman.data import HostBatches
-from sundman.data.batches import epoch_rows, permute, random_rows, stacked, take_rows
+from sundman.data.batches import (
+    epoch_rows,
+    permute,
+    random_rows,
+    stacked,
+    symmetric_rows,
+    take_rows,
+)
 from sundman.noise import Stream
 from sundman.run import engines
 from sundman.run.setup import start_chains
@@ -89,6 +96,19 @@ def test_any_step_can_be_had_alone():
     rows, _ = steps(KEY, jnp.uint32(0), 100, 25)
     alone, _ = epoch_rows(Stream(KEY, jnp.uint32(2)), 100, 25)
     np.testing.assert_array_equal(alone, rows[2])
+
+
+@pytest.mark.parametrize("size, batch_size", [(12, 4), (13, 4)])
+def test_symmetric_order_is_an_epoch_and_its_mirror(size, batch_size):
+    per_epoch = -(-size // batch_size)
+    at = jax.vmap(lambda n: symmetric_rows(Stream(KEY, n), size, batch_size))
+    rows, mask = at(jnp.arange(4 * per_epoch, dtype=jnp.uint32))
+    real = np.ones(rows.shape, bool) if mask is None else np.asarray(mask)
+    forward, backward, later = (np.asarray(rows)[i * per_epoch :][:per_epoch] for i in range(3))
+    np.testing.assert_array_equal(np.sort(forward[real[:per_epoch]]), np.arange(size))
+    np.testing.assert_array_equal(backward, forward[::-1])
+    np.testing.assert_array_equal(real[per_epoch : 2 * per_epoch], real[:per_epoch][::-1])
+    assert not np.array_equal(later, forward)  # the next pair has an order of its own
 
 
 @pytest.mark.parametrize("size", [20, 37])

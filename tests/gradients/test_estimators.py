@@ -62,7 +62,9 @@ def many(estimator, steps, begin=THERE, at=HERE):
 
 @pytest.mark.parametrize(
     ("name", "more"),
-    [(name, {}) for name in MAKE] + [(name, {"replace": True}) for name in REPLACE],
+    [(name, {}) for name in MAKE]
+    + [(name, {"order": "with_replacement"}) for name in REPLACE]
+    + [("minibatch", {"order": "symmetric"})],
 )
 def test_on_average_the_whole_gradient(name, more):
     estimator = MAKE[name](POSTERIOR, **more)
@@ -79,7 +81,7 @@ def test_on_average_the_whole_gradient(name, more):
 def test_the_variance_near_the_point_of_comparison_is_that_of_the_difference():
     """A linear model: rows' gradients differ by x x' (theta - theta*), whatever theta."""
     near, steps = {"w": THERE["w"] + 0.05}, jnp.arange(20_000, dtype=jnp.uint32)
-    found = many(MAKE["control_variate"](POSTERIOR, replace=True), steps, at=near)[1]
+    found = many(MAKE["control_variate"](POSTERIOR, order="with_replacement"), steps, at=near)[1]
     each = (X * (X @ np.full(D, 0.05))[:, None]) / 0.25
     wanted = N**2 / BATCH * each.var(axis=0)
     np.testing.assert_allclose(found.var(axis=0), wanted, rtol=0.1)
@@ -172,7 +174,9 @@ def test_rows_come_with_their_probabilities():
 
 
 def test_importance_by_norms_helps_where_they_differ():
-    plain = many(gradients.minibatch(POSTERIOR, BATCH, replace=True), jnp.arange(20_000))[1]
+    plain = many(
+        gradients.minibatch(POSTERIOR, BATCH, order="with_replacement"), jnp.arange(20_000)
+    )[1]
     by_norm = many(gradients.importance(POSTERIOR, BATCH), jnp.arange(20_000))[1]
     assert by_norm.var(axis=0).sum() < 0.6 * plain.var(axis=0).sum()
 
@@ -243,6 +247,16 @@ BAD[4] = np.nan
             "not finite at at=",
         ),
         (lambda: gradients.saga(posterior(Own), 3), ValueError, "Own has a potential of its own"),
+        (
+            lambda: gradients.minibatch(POSTERIOR, 3, order="sorted"),
+            ValueError,
+            "order must be one of 'shuffled', 'symmetric', 'with_replacement'; got order='sorted'",
+        ),
+        (
+            lambda: gradients.minibatch(streamed(), None, order="symmetric"),
+            ValueError,
+            "order='symmetric' chooses rows of data in memory, but host batches come once",
+        ),
     ],
 )
 def test_bad_arguments_are_named(make, error, message):

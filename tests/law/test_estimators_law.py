@@ -37,8 +37,10 @@ CHAINS, STEPS, THIN = 64, 1600, 25
 MODEL = posterior(1.0)
 MEAN = problem().mean.astype(np.float32)
 MAKE = {
-    "control_variate": lambda: gradients.control_variate(MODEL, BATCH, at=MEAN, replace=True),
-    "svrg": lambda: gradients.svrg(MODEL, BATCH, every=50, replace=True),
+    "control_variate": lambda: gradients.control_variate(
+        MODEL, BATCH, at=MEAN, order="with_replacement"
+    ),
+    "svrg": lambda: gradients.svrg(MODEL, BATCH, every=50, order="with_replacement"),
     "importance": lambda: gradients.importance(MODEL, BATCH),
 }
 

@@ -46,12 +46,14 @@ def problem() -> Problem:
 def estimator(name: str):
     model, mode = problem()
     if name == "control_variate":
-        return gradients.control_variate(model, BATCH, at=mode, replace=True)
+        return gradients.control_variate(model, BATCH, at=mode, order="with_replacement")
     if name == "svrg":
-        return gradients.svrg(model, BATCH, replace=True)
+        return gradients.svrg(model, BATCH, order="with_replacement")
     if name == "saga":
         return gradients.saga(model, BATCH)
-    return gradients.minibatch(model, None if name == "whole" else BATCH, replace=name != "whole")
+    if name == "whole":
+        return gradients.minibatch(model, None)
+    return gradients.minibatch(model, BATCH, order="with_replacement")
 
 
 def flat(params: dict) -> Floats:
