@@ -92,8 +92,8 @@ def minibatch(
     if posterior.host is not None:
         if order != "shuffled":
             raise ValueError(
-                f"order={order!r} chooses rows of data in memory, but host batches come once and in "
-                "an order of their own: give the posterior the data (x, y), or leave order out"
+                f"order={order!r} chooses rows of data in memory, but host batches come once and "
+                "in an order of their own: give the posterior the data (x, y), or leave order out"
             )
         if batch_size is not None:
             raise ValueError("batch_size is set by the host batches themselves: leave it out")
