@@ -12,7 +12,7 @@ from rich.console import Console
 
 import sundman
 from sundman import _chunks
-from sundman.diagnosis.checks import some_components
+from sundman.diagnosis.mixing import some_components
 from sundman.draws import Draws
 from tests.lazy_arrays import OnDisk
 

@@ -6,10 +6,9 @@ the chains), temperature and law, stepsize and weights. Chains with own settings
 
 from __future__ import annotations
 
-import itertools
 import math
-from collections.abc import Iterator, Mapping
-from typing import IO, TYPE_CHECKING, Any, cast
+from collections.abc import Iterator
+from typing import IO, TYPE_CHECKING, cast
 
 import jax
 import numpy as np
@@ -17,14 +16,18 @@ from jax import Array
 from jax.custom_batching import sequential_vmap
 
 from sundman import check, estimate
-from sundman._trees import leaf_paths
 from sundman._types import PyTree
-from sundman.diagnosis.function_space import function_rows, of_weights
-from sundman.diagnosis.stepsize import stepsize_rows
-from sundman.diagnosis.table import Diagnosis, Row, graded
+from sundman.diagnosis.mixing import (
+    function_rows,
+    gradient_evaluations,
+    mixing_rows,
+    of_weights,
+    some_components,
+)
+from sundman.diagnosis.table import Diagnosis, Row, Verdict, graded, sparkline
 from sundman.diagnosis.temperature import discrepancy_row, stiff_row, temperature_rows
 from sundman.draws import Draws
-from sundman.estimate.moments import moments, weights
+from sundman.estimate.moments import moments
 from sundman.gradients import GradientEstimator, Potential
 from sundman.posterior import Posterior
 from sundman.targets import Target
@@ -33,9 +36,12 @@ from sundman.verdict.checks import is_network
 if TYPE_CHECKING:
     from rich.console import Console
 
+
 _GRADIENTS, _GRADIENTS_OF_POSTERIOR = 20_000, 200  # computed at most
 _STEIN_DRAWS, _STIFF_DRAWS, _COMPONENTS_PER_CHAIN = 2000, 1000, 200
-_ELEMENTS = 32 * 2**20  # of the components held in memory, over all draws
+_BINS = 16
+_HARDLY_ADAPTS = 0.2  # the share of draws at a bound from which the clock hardly adapts
+_SHORT_MEMORY = 0.3  # alpha dtau: a shorter memory lets dt follow the noise of a minibatch
 
 
 def diagnose(
@@ -117,7 +123,7 @@ def _rows(
         yield from _chain_rows(draws)
         return
     if jax.tree.leaves(draws.values):
-        rows = _mixing_rows(draws, components)
+        rows = mixing_rows(draws, components)
         yield from map(of_weights, rows) if is_network(draws, target) else rows
     if isinstance(target, Posterior) and draws.has_position:
         yield from function_rows(draws, target)
@@ -173,7 +179,7 @@ def _run_rows(draws: Draws) -> Iterator[Row]:
         apart = f"{settings['thin']} step{'s' if settings['thin'] > 1 else ''} apart"
         spacing += f", {apart} after {settings.get('burn_in', 0):,}"
     yield Row("draws", draws.chains * len(draws), None, "", spacing)
-    evaluations = _gradient_evaluations(settings)
+    evaluations = gradient_evaluations(settings)
     if evaluations:
         seconds = settings.get("seconds")
         note = f"in {seconds:.3g} s" if seconds else "steps times chains, burn-in included"
@@ -192,53 +198,6 @@ def _run_rows(draws: Draws) -> Iterator[Row]:
     if step >= 0:
         note += f", step {step:,}"
     yield Row("diverged chains", len(diverged), None, "bad", f"{note}; use a smaller step")
-
-
-def _gradient_evaluations(settings: Mapping[str, Any]) -> int | None:
-    """Steps times chains, burn-in included; None if the settings do not say."""
-    steps = settings.get("steps")
-    if steps is None and settings.get("thin_time") is None and "draws" in settings:
-        steps = settings.get("burn_in", 0) + settings["draws"] * settings.get("thin", 1)
-    return None if steps is None or "chains" not in settings else int(steps * settings["chains"])
-
-
-def _mixing_rows(draws: Draws, components: int) -> Iterator[Row]:
-    """Smallest effective size, its rates, worst R-hat, largest relative error."""
-    values, labels = some_components(draws, components)
-    _, error, variance = moments(values, weights(draws))
-    broken = np.flatnonzero(~np.isfinite(variance))
-    if len(broken):
-        note = f"{labels[broken[0]]} first; of {len(labels)} components"
-        yield Row("components not finite", len(broken), None, "bad", note)
-    moving = np.isfinite(variance) & (variance > 0)
-    if not moving.any():
-        yield Row("smallest ESS", 0.0, None, "bad", "nothing moves: every value is constant")
-        return
-    with np.errstate(divide="ignore", invalid="ignore"):
-        size = np.where(moving, variance / error**2, np.inf)
-    worst = int(np.argmin(size))
-    least = float(size[worst])
-    of = f"{labels[worst]}, of {len(labels)} components"
-    verdict = graded(-least, look=-400, bad=-100)
-    yield Row("smallest ESS", least, None, verdict, f"{of}; 400 or more is good")
-    evaluations = _gradient_evaluations(draws.settings)
-    if evaluations:
-        yield Row("ESS per 1000 gradients", 1000 * least / evaluations)
-    if draws.settings.get("seconds"):
-        yield Row("ESS per second", least / draws.settings["seconds"])
-    if len(draws) >= 4:
-        part = Draws(values, draws.weight, {}, draws.diverged_at, None)
-        ratio = np.nan_to_num(np.asarray(estimate.split_rhat(part)), nan=1.0)
-        worst_ratio = int(np.argmax(ratio))
-        largest = float(ratio[worst_ratio])
-        verdict = graded(largest, look=1.01, bad=1.05)
-        note = {"good": "the chains agree", "look": "run longer", "bad": "the chains disagree"}
-        yield Row(
-            "largest split R-hat", largest, None, verdict, f"{labels[worst_ratio]}; {note[verdict]}"
-        )
-    relative = 1.0 / math.sqrt(least)
-    verdict = graded(relative, look=0.05, bad=0.1)
-    yield Row("largest error / sd", relative, None, verdict, f"{labels[worst]}; error of the mean")
 
 
 def _chain_rows(draws: Draws) -> Iterator[Row]:
@@ -265,36 +224,80 @@ def _chain_rows(draws: Draws) -> Iterator[Row]:
             yield first._replace(name=label, note=f"temperature, {first.note}; {note}")
 
 
-def some_components(draws: Draws, most: int) -> tuple[np.ndarray, list[str]]:
-    """At most ``most`` components, evenly spaced over all: (chain, draw, k) and their names.
-
-    Fewer if the draws are very many. The values are read once, in blocks.
-    """
-    leaves = jax.tree.leaves(draws.values)
-    sizes = [math.prod(leaf.shape[2:]) for leaf in leaves]
-    ends = np.cumsum([0, *sizes])
-    most = max(1, min(most, int(ends[-1]), _ELEMENTS // (draws.chains * len(draws))))
-    chosen = np.linspace(0, ends[-1] - 1, most).astype(int)
-    per_leaf = [
-        chosen[(chosen >= first) & (chosen < last)] - first
-        for first, last in itertools.pairwise(ends)
-    ]
-    dtype = np.result_type(np.float32, *(leaf.dtype for leaf in leaves))
-    components = np.empty((draws.chains, len(draws), len(chosen)), dtype)
-    for part, values in draws.blocks():
-        flat = [leaf.reshape(*leaf.shape[:2], -1) for leaf in jax.tree.leaves(values)]
-        columns = [leaf[..., index] for leaf, index in zip(flat, per_leaf, strict=True)]
-        components[:, part] = np.concatenate(columns, axis=2)
-    labels = [
-        label
-        for name, leaf, index in zip(leaf_paths(draws.values), leaves, per_leaf, strict=True)
-        for label in _labels(name, leaf.shape[2:], index)
-    ]
-    return components, labels
+def stepsize_rows(draws: Draws) -> Iterator[Row]:
+    """Stepsize, zeta and weights, as far as they were recorded."""
+    if "dt" in draws.stats:
+        yield from _dt(draws)
+    yield from _zeta(draws)
+    if draws.tuning is not None and draws.tuning.bias > 0:
+        note = "about, from the energy error of a step; a smaller bias= in sundman.auto lessens it"
+        yield Row("bias of the step / sd", draws.tuning.bias, None, "", note)
+    weight = draws.weight[draws.weight > 0].astype(np.float64)
+    share = float(weight.sum() ** 2 / (weight**2).sum() / len(weight))
+    verdict = graded(-share, look=-0.5, bad=-0.1)
+    note = {
+        "good": "little is lost to unequal weights",
+        "look": "unequal weights cost draws: bring m and M closer",
+        "bad": "a few draws rule the averages: bring m and M closer",
+    }
+    yield Row("evenness of weights", share, None, verdict, f"1 is equal; {note[verdict]}")
 
 
-def _labels(name: str, shape: tuple[int, ...], picked: np.ndarray) -> list[str]:
-    if not shape:
-        return [name]
-    indices = zip(*np.unravel_index(picked, shape), strict=True)
-    return [f"{name}[{', '.join(str(i) for i in index)}]" for index in indices]
+def _dt(draws: Draws) -> Iterator[Row]:
+    settings = draws.settings
+    dt = np.asarray(draws.stats["dt"], np.float64)[draws.weight > 0]
+    low, high = float(dt.min()), float(dt.max())
+    if high <= low * (1 + 1e-6):
+        yield Row("stepsize", float(dt.mean()), None, "", "the same at every draw")
+        return
+    counts, _ = np.histogram(np.log(dt), bins=_BINS)
+    yield Row(
+        "stepsize",
+        float(dt.mean()),
+        None,
+        "",
+        f"{low:.3g} {sparkline(counts)} {high:.3g} (log scale)",
+    )
+    if not {"m", "M", "dtau"} <= set(settings):
+        return
+    for name, bound, share in (
+        ("draws at the smallest step", "m", np.mean(dt <= 1.01 * settings["m"] * settings["dtau"])),
+        ("draws at the largest step", "M", np.mean(dt >= 0.99 * settings["M"] * settings["dtau"])),
+    ):
+        verdict: Verdict = "look" if share > _HARDLY_ADAPTS else "good"
+        note = f"dt within 1% of {bound} dtau = {settings[bound] * settings['dtau']:.3g}"
+        if verdict == "look":
+            note += ": the clock hardly adapts there"
+        yield Row(name, float(share), None, verdict, note)
+
+
+def _zeta(draws: Draws) -> Iterator[Row]:
+    settings = draws.settings
+    a = settings.get("a")
+    if a is None and settings.get("alpha") is not None and settings.get("dtau") is not None:
+        a = settings["alpha"] * settings["dtau"]
+    if a is not None:
+        note = "steps: 1 / (1 - exp(-alpha dtau))"
+        verdict: Verdict = ""
+        if (
+            a > _SHORT_MEMORY
+            and settings.get("lag") == "none"
+            and settings.get("batch_size") is not None
+        ):
+            verdict = "look"
+            note += ": dt follows the noise of single minibatches; lower alpha or set lag"
+        yield Row("memory of zeta", -1.0 / math.expm1(-a), None, verdict, note)
+    if "zeta" not in draws.stats:
+        return
+    zeta = np.asarray(draws.stats["zeta"], np.float64)
+    zeta = zeta.reshape(*zeta.shape[:2], -1).mean(axis=2)
+    alive = (draws.weight > 0).astype(np.float64)
+    _, error, variance = moments(np.where(alive > 0, zeta, 0.0), alive)
+    thin = settings.get("thin") or 1
+    evenly = settings.get("thin_time") is None and "resampled" not in settings
+    if evenly and variance > 0:
+        tau = 0.5 * thin * float(error**2 / variance) * alive.sum()
+        note = "steps: 1/2 + the sum of its autocorrelations"
+        if tau < thin:
+            note += f", not resolved by draws {thin} steps apart"
+        yield Row("autocorrelation of zeta", tau, None, "", note)

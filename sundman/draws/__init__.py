@@ -1,9 +1,15 @@
 """Weighted draws: in memory or on disk, resampled, averaged online; what diverged; the verdict."""
 
-from sundman.draws.archive import export
-from sundman.draws.divergence import AllDivergedError, DivergenceError, DivergenceWarning
 from sundman.draws.draws import Draws, Restart
-from sundman.draws.trust import Reason, TrustWarning, Verdict
+from sundman.draws.exports import export
+from sundman.draws.trust import (
+    AllDivergedError,
+    DivergenceError,
+    DivergenceWarning,
+    Reason,
+    TrustWarning,
+    Verdict,
+)
 
 __all__ = [
     "AllDivergedError",

@@ -18,8 +18,7 @@ from sundman import _chunks, check, estimate
 from sundman._types import DrawsArray, PyTree, Settings
 from sundman.draws import resampling
 from sundman.draws.online import Average
-from sundman.draws.settings import settings_of_chain
-from sundman.draws.trust import Verdict
+from sundman.draws.trust import Verdict, settings_of_chain
 from sundman.estimate import Estimate
 from sundman.tune import Tuning
 
@@ -277,9 +276,9 @@ class Draws:
           key: a JAX random key for the resampling; a fixed one if not given.
 
         Returns:
-          The draws with their statistics, see :func:`sundman.draws.arviz.inference_data`.
+          The draws with their statistics, see :func:`sundman.draws.exports.inference_data`.
         """
-        from sundman.draws.arviz import inference_data  # needs arviz
+        from sundman.draws.exports import inference_data
 
         return inference_data(self, resample=resample, key=key)
 

@@ -17,7 +17,7 @@ import numpy as np
 from jax import Array
 
 from sundman import check
-from sundman.draws.divergence import DivergenceWarning
+from sundman.draws.trust import DivergenceWarning
 
 
 def systematic(weight: np.ndarray, u: float, n: int) -> np.ndarray:

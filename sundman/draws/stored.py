@@ -20,8 +20,8 @@ from sundman.draws.trust import Verdict
 from sundman.store import checkpoint
 from sundman.store.arrays import Arrays
 from sundman.store.directory import Run, open_run
-from sundman.store.encoding import leaf_count, structure_from_json
 from sundman.store.files import StoreError
+from sundman.store.structure import leaf_count, structure_from_json
 from sundman.tune import Tuning
 from sundman.tune.saved import from_bytes
 

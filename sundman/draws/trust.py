@@ -1,10 +1,17 @@
-"""The verdict on a run: whether its draws can be trusted, and if not, why and what to do."""
+"""What speaks against draws: chains that ran away, and the verdict on a whole run."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, TypeAlias
+
+import numpy as np
+
+from sundman._types import Settings
+
+FALLS = "U falls without bound: did you pass log p instead of -log p? Use sample(log_density=...)."
+NO_DRAW = "every chain diverged in the burn-in: there is no draw to return"
 
 
 class TrustWarning(UserWarning):
@@ -75,3 +82,144 @@ class Verdict:
         """The verdict that :meth:`as_json` wrote."""
         reasons = tuple(Reason(*reason) for reason in stored["reasons"])
         return cls(stored["status"], reasons, stored["note"])
+
+
+def settings_of_chain(settings: Settings, chain: int) -> Settings:
+    """Those settings of a run that hold for one chain."""
+    own = {name: settings[name][chain] for name in settings.get("per_chain", ())}
+    if "chains" in settings:
+        own["chains"] = 1
+    if "diverged_step" in settings:
+        own["diverged_step"] = settings["diverged_step"][chain : chain + 1]
+    return {**{name: value for name, value in settings.items() if name != "per_chain"}, **own}
+
+
+class DivergenceWarning(UserWarning):
+    """Some chains left the region where the potential and its gradient are finite."""
+
+
+class DivergenceError(RuntimeError):
+    """A chain ran away, and ``on_divergence="raise"`` asked to stop there."""
+
+
+class AllDivergedError(ValueError):
+    """Every chain ran away in the burn-in: there is no draw to return."""
+
+
+Failure: TypeAlias = DivergenceError | AllDivergedError
+"""How a run may fail, and fail again when it is resumed."""
+
+
+class Divergence(NamedTuple):
+    """One chain that ran away.
+
+    Attributes:
+      chain: its number.
+      step: the step at which it ran away.
+      draw: its first draw that counts for nothing.
+      last: the statistics of its last good draw; empty in the burn-in.
+    """
+
+    chain: int
+    step: int
+    draw: int
+    last: dict[str, float]
+
+
+class Divergences(NamedTuple):
+    """What is known of every chain, as arrays over the chains; part of a run's state.
+
+    Attributes:
+      low: the lowest potential so far.
+      frozen: chains that no longer move.
+      step: the step at which the chain first ran away, or -1.
+      draw: the first draw of weight 0, or -1.
+      times: how often it ran away.
+    """
+
+    low: np.ndarray
+    frozen: np.ndarray
+    step: np.ndarray
+    draw: np.ndarray
+    times: np.ndarray
+
+    @classmethod
+    def none(cls, chains: int) -> Divergences:
+        """At the beginning of a run."""
+        never = np.full(chains, -1, np.int64)
+        low = np.full(chains, np.inf, np.float32)
+        return cls(low, np.zeros(chains, bool), never, never.copy(), np.zeros(chains, np.int64))
+
+    def adding(self, events: Sequence[Divergence], *, freeze: bool) -> Divergences:
+        """With these events; ``freeze``: whether the chains stay where they were put back."""
+        frozen, step, draw, times = (np.array(column) for column in self[1:])
+        for event in events:
+            if step[event.chain] < 0:
+                step[event.chain], draw[event.chain] = event.step, event.draw
+            times[event.chain] += 1
+            frozen[event.chain] = freeze
+        return Divergences(self.low, frozen, step, draw, times)
+
+    def first(self) -> Divergence:
+        """The chain that ran away first, as far as it is known; one of them must have."""
+        chains = np.flatnonzero(self.times > 0)
+        chain = int(chains[np.argmin(self.step[chains])])
+        return Divergence(chain, int(self.step[chain]), int(self.draw[chain]), {})
+
+
+def _advice(settings: Settings) -> str:
+    if settings.get("clock") != "sundman":
+        now = f", now h={settings['h']:g}" if isinstance(settings.get("h"), float | int) else ""
+        return f"Use a smaller step (h{now}), or an adaptive clock such as that of sa_sgld."
+    advice = (
+        f"Use a smaller step (dtau, now {settings['dtau']:g}), or a smaller lower bound m of psi "
+        f"(now {settings['m']:g})"
+    )
+    if settings.get("lag") == "full":
+        return f'{advice}, or lag="guarded", which reacts at once when the gradient jumps.'
+    return f"{advice}."
+
+
+def describe_divergence(event: Divergence, settings: Settings) -> str:
+    """Which chain, which step, what it was like there, and what to change."""
+    own = ", ".join(
+        f"{name}={settings[name][event.chain]:g}" for name in settings.get("per_chain", ())
+    )
+    settings = settings_of_chain(settings, event.chain)
+    where = f"chain {event.chain}{f' ({own})' if own else ''} ran away at step {event.step:,}"
+    if not event.last:
+        return f"{where}, in the burn-in. {_advice(settings)}"
+    names = {"dt": "dt", "grad_norm": "|grad U|", "potential": "U"}
+    seen = ", ".join(f"{text}={event.last[k]:.3g}" for k, text in names.items() if k in event.last)
+    return f"{where} (from draw {event.draw:,} on; last good draw: {seen}). {_advice(settings)}"
+
+
+def divergence_summary(
+    divergences: Divergences, events: Sequence[Divergence], settings: Settings
+) -> str | None:
+    """What to warn of when a run ends; None if no chain ran away.
+
+    Args:
+      divergences: what is known of every chain.
+      events: those seen by this process.
+      settings: of the run.
+    """
+    chains = np.flatnonzero(divergences.times > 0)
+    if not len(chains):
+        return None
+    known = divergences.first()  # which may have run away before this process took over
+    first = next((event for event in events if event.chain == known.chain), known)
+    if settings.get("on_divergence") == "restart":
+        times = int(divergences.times.sum())
+        now = (
+            f"They were put back to where they were last good and went on, {times} "
+            f"time{'s' if times > 1 else ''} in all; from each divergence to the end of its block "
+            "the draws have weight 0."
+        )
+    else:
+        now = "They stay there; their draws from there on have weight 0."
+    return (
+        f"{len(chains)} of {len(divergences.times)} chains diverged: the potential or its "
+        "gradient is not finite or out of proportion; first "
+        f"{describe_divergence(first, settings)} {now}"
+    )

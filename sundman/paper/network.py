@@ -30,7 +30,7 @@ from sundman._types import PyTree
 from sundman.clocks import SundmanSettings
 from sundman.configuration import native_noise
 from sundman.data.base import Dataset
-from sundman.draws.divergence import AllDivergedError
+from sundman.draws.trust import AllDivergedError
 from sundman.noise import Stream
 from sundman.paper import experiment
 from sundman.paper.experiment import Console, Numbers, ResultCache, Task

@@ -35,7 +35,7 @@ import numpy as np
 import sundman
 from sundman import clocks, integrators, metrics, models
 from sundman.clocks import SundmanSettings
-from sundman.draws.divergence import AllDivergedError
+from sundman.draws.trust import AllDivergedError
 from sundman.paper import experiment
 from sundman.paper.digits_posterior import (
     BATCH,

@@ -17,7 +17,7 @@ import sundman
 from sundman import citations
 from sundman._optional import needs_extra
 from sundman.diagnosis import Diagnosis, diagnose
-from sundman.diagnosis.checks import some_components
+from sundman.diagnosis.mixing import some_components
 from sundman.draws import Draws
 from sundman.gradients import GradientEstimator, Potential
 from sundman.posterior import Posterior

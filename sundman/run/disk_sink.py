@@ -14,7 +14,7 @@ import numpy as np
 
 from sundman._trees import leaf_names, named_leaves
 from sundman._types import PyTree, Settings
-from sundman.draws.divergence import Failure
+from sundman.draws.trust import Failure
 from sundman.run.sinks import joined
 from sundman.run.state import RunState
 from sundman.run.step import Record

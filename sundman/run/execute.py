@@ -12,8 +12,8 @@ import jax
 import numpy as np
 import optax
 
-from sundman.draws import divergence
-from sundman.draws.divergence import (
+from sundman.draws import trust
+from sundman.draws.trust import (
     FALLS,
     NO_DRAW,
     AllDivergedError,
@@ -89,7 +89,7 @@ def execute(
             progress = Progress(done.pieces + 1, steps, draws, seconds_before + seconds)
             state = state._replace(progress=progress)
             for event in lost:
-                message = divergence.describe(event, spec.settings)
+                message = trust.describe_divergence(event, spec.settings)
                 for watcher in watchers:
                     watcher.event("divergence", message, chain=event.chain, step=event.step)
             events += lost
@@ -106,10 +106,10 @@ def execute(
                 raise failure
             if over:
                 break
-    message = divergence.summary(state.divergences, events, spec.settings)
+    message = trust.divergence_summary(state.divergences, events, spec.settings)
     if message is not None:
         message += f" {FALLS}" if falls else ""
-        warnings.warn(message, divergence.DivergenceWarning, stacklevel=3)
+        warnings.warn(message, trust.DivergenceWarning, stacklevel=3)
     if state.progress.draws == 0:
         raise AllDivergedError(NO_DRAW + (f". {FALLS}" if falls else ""))
     return state
@@ -121,7 +121,7 @@ def _failure(
     """What the run is going to raise, if anything; ``lost`` are the chains of this piece."""
     if spec.on_divergence == "raise" and state.divergences.times.any():
         first = min(lost, key=lambda event: event.step, default=state.divergences.first())
-        return DivergenceError(divergence.describe(first, spec.settings))
+        return DivergenceError(trust.describe_divergence(first, spec.settings))
     if _is_over(state, setup) and state.progress.draws == 0:
         return AllDivergedError(NO_DRAW + (f". {FALLS}" if falls else ""))
     return None

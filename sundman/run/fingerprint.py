@@ -37,7 +37,7 @@ from sundman.run.spec import RunSpec
 from sundman.run.state import Chain, RunState
 from sundman.run.step import Plan, step
 from sundman.samplers import SamplerState
-from sundman.store.encoding import structure_to_json
+from sundman.store.structure import structure_to_json
 from sundman.targets import Target
 from sundman.value import Value, in_words
 

@@ -20,8 +20,8 @@ from jax import Array, lax
 from jax.typing import ArrayLike
 
 from sundman._types import PyTree
-from sundman.draws.divergence import Divergence, Divergences
 from sundman.draws.online import RunningAverage
+from sundman.draws.trust import Divergence, Divergences
 from sundman.run.chain_mapping import runs_sequentially
 from sundman.run.state import Chain, RunState, Timed
 from sundman.run.step import Record

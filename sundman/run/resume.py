@@ -19,8 +19,8 @@ from sundman._files import sync_directory
 from sundman._trees import with_named_leaves
 from sundman._types import PyTree, Settings
 from sundman.draws import Draws
-from sundman.draws.divergence import AllDivergedError, DivergenceError, Divergences
 from sundman.draws.draws import open_draws
+from sundman.draws.trust import AllDivergedError, DivergenceError, Divergences
 from sundman.run import fingerprint, tuned
 from sundman.run.disk_sink import DiskSink, Stop, interruption, progress_of, to_checkpoint
 from sundman.run.execute import execute
@@ -37,7 +37,7 @@ from sundman.store.files import Lock, StoreError, StoreWarning, writing
 from sundman.tune.saved import pack, to_bytes, unpack
 from sundman.tune.state import Problem, WarmUp
 from sundman.tune.warm_up import advance
-from sundman.verdict.judging import safe_judge, warn
+from sundman.verdict import safe_judge, warn
 from sundman.watch.events import ScalarLogger, Watcher, watched
 from sundman.watch.log import RunLog, as_watchers
 from sundman.watch.progress import ProgressOption, all_watchers

@@ -22,7 +22,7 @@ from sundman.run.step import STATS
 from sundman.run.tuned import DEFAULT_STEPS, UNTUNED, tuned
 from sundman.samplers import Sampler
 from sundman.tune import Auto, auto
-from sundman.verdict.judging import safe_judge, warn
+from sundman.verdict import safe_judge, warn
 from sundman.watch.events import ScalarLogger, Watcher, check_watchers, watched
 from sundman.watch.progress import ProgressOption, all_watchers
 

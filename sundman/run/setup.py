@@ -14,8 +14,8 @@ from jax import Array
 
 from sundman._types import PyTree
 from sundman.draws import online
-from sundman.draws.divergence import Divergences
 from sundman.draws.online import RunningAverage
+from sundman.draws.trust import Divergences
 from sundman.gradients import GradientEstimator, RemembersGradients, Streamed
 from sundman.noise import Purpose, Stream, fold, key_words
 from sundman.run import inputs, schedule

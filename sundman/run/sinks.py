@@ -9,8 +9,8 @@ import numpy as np
 
 from sundman._types import PyTree
 from sundman.draws import Draws
-from sundman.draws.divergence import Failure
 from sundman.draws.online import averaged
+from sundman.draws.trust import Failure
 from sundman.run.spec import RunSpec
 from sundman.run.state import RunState
 from sundman.run.step import Record

@@ -8,8 +8,8 @@ import jax
 from jax import Array
 
 from sundman._types import PyTree
-from sundman.draws.divergence import Divergences
 from sundman.draws.online import RunningAverage
+from sundman.draws.trust import Divergences
 from sundman.samplers import SamplerState
 
 

@@ -19,7 +19,7 @@ from sundman._files import sync_directory, write_bytes, write_with
 from sundman._types import Settings
 from sundman.store import arrays, checkpoint
 from sundman.store.arrays import ArrayInfo, Arrays
-from sundman.store.encoding import Decoder, Encoder, NotByName, leaf_count
+from sundman.store.encoding import Decoder, Encoder, NotByName
 from sundman.store.files import (
     Lock,
     StoreError,
@@ -33,6 +33,7 @@ from sundman.store.files import (
     write_json,
     writing,
 )
+from sundman.store.structure import leaf_count
 
 FORMAT = 3
 AGAIN = "sundman.sample(..., store=..., resume=True)"

@@ -1,9 +1,4 @@
-"""What a run was asked to do, and the pytrees its arrays belong to, as JSON and plain arrays.
-
-A pytree is written as its shape: dicts, lists, tuples, named tuples and registered classes by
-name, with the numbers of the leaves in their places. Reading it imports nothing: a class that this
-process has not imported, or whose other fields are not plain data, is replaced by a
-:class:`Node` with the same names and the same order of leaves.
+"""What a run was asked to do, as JSON and plain arrays.
 
 A call is written by :class:`Encoder` with its values by class and fields, its arrays in an
 archive, and its functions by module and name. Only :class:`Decoder` imports them again, for
@@ -14,218 +9,22 @@ from __future__ import annotations
 
 import importlib
 import inspect
-import itertools
-import re
 import sys
-from collections import namedtuple
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import fields
 from typing import Any, cast
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.tree_util import PyTreeDef
 
 from sundman import targets
-from sundman._types import Json, PyTree
+from sundman._types import Json
 from sundman.samplers import Sampler
 from sundman.store.files import StoreError
+from sundman.store.structure import DEEPEST, NAME, imported, key_to_json, name_of, room_of
 from sundman.targets import Target
 from sundman.value import Value
-
-_REGISTRY = jax.tree_util.default_registry
-_DEEPEST = 100
-_NAME = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*")
-
-
-@jax.tree_util.register_pytree_with_keys_class
-class Node:
-    """Stands for a class that could not be had when a run was opened: its leaves by name.
-
-    ``jax.tree.unflatten(jax.tree.structure(yours), jax.tree.leaves(node))`` is the real one.
-    """
-
-    def __init__(self, kind: str, names: Sequence[str], children: Sequence[PyTree]) -> None:
-        self._kind, self._names = kind, tuple(names)
-        self._children = tuple(children)
-
-    def __getattr__(self, name: str) -> PyTree:
-        """The child of that name."""
-        if not name.startswith("__") and name in self.__dict__.get("_names", ()):
-            return self._children[self._names.index(name)]
-        raise AttributeError(f"this {self.__dict__.get('_kind', 'node')} has no {name!r}")
-
-    def tree_flatten_with_keys(
-        self,
-    ) -> tuple[list[tuple[object, PyTree]], tuple[str, tuple[str, ...]]]:
-        """Children with their names, and the kind."""
-        keys = map(jax.tree_util.GetAttrKey, self._names)
-        return list(zip(keys, self._children, strict=True)), (self._kind, self._names)
-
-    @classmethod
-    def tree_unflatten(cls, about: tuple[str, tuple[str, ...]], children: Iterable[PyTree]) -> Node:
-        """A node of that kind."""
-        return cls(*about, tuple(children))
-
-    def __repr__(self) -> str:
-        """The kind and the children."""
-        parts = [f"{n}={c!r}" for n, c in zip(self._names, self._children, strict=True)]
-        return f"{self._kind}({', '.join(parts)})"
-
-
-def name_of(thing: object) -> str | None:
-    """``module:name`` of a function or class, if that is where it can be found; None else."""
-    module, name = getattr(thing, "__module__", None), getattr(thing, "__qualname__", None)
-    if not isinstance(module, str) or not isinstance(name, str):
-        return None
-    full = f"{module}:{name}"
-    return full if _NAME.fullmatch(full) and _imported(full) is thing else None
-
-
-def _imported(name: str) -> object | None:
-    """What is called ``module:name`` here, if the module is imported already; None else."""
-    module, _, path = name.partition(":")
-    thing: object | None = sys.modules.get(module)
-    for part in path.split("."):
-        thing = getattr(thing, part, None)
-    if getattr(thing, "__module__", None) != module:
-        return None
-    return thing if getattr(thing, "__qualname__", None) == path else None
-
-
-def structure_to_json(tree: PyTree) -> Json:
-    """The shape of a pytree, the numbers of its leaves in their places."""
-    return _structure(tree, itertools.count())
-
-
-def _structure(tree: PyTree, numbers: Iterator[int]) -> Json:
-    if tree is None:
-        return None
-    node = _REGISTRY.flatten_one_level_with_keys(tree)
-    if node is None:
-        return next(numbers)
-    kind, (below, about) = type(tree), node
-    children = [_structure(child, numbers) for _, child in below]
-    if kind in (list, tuple):
-        return {kind.__name__: children}
-    if kind is dict:
-        keys = [key.key for key, _ in below]
-        return {"dict": [[_key(key), child] for key, child in zip(keys, children, strict=True)]}
-    names = [jax.tree_util.keystr((key,), simple=True) for key, _ in below]
-    full = f"{kind.__module__}:{kind.__qualname__}"
-    if about is kind:  # a named tuple, of which JAX knows without being told
-        return {"namedtuple": full, "names": list(_fields_of(kind)), "children": children}
-    return {"class": full, "names": names, "children": children, "other": _aux(about)}
-
-
-def _key(key: object) -> Json:
-    if isinstance(key, str):
-        return key
-    return {"int": key} if type(key) is int else {"text": repr(key)}
-
-
-def _aux(value: object) -> Json:
-    """Plain data beside the children of a registered class; None if it is not plain."""
-    if value is None or isinstance(value, bool | int | float | str):
-        return {"is": value}
-    if type(value) in (tuple, list):
-        items = [_aux(item) for item in cast("Sequence[object]", value)]
-        return None if None in items else {type(value).__name__: items}
-    return None
-
-
-def _aux_back(value: Json) -> object:
-    if "is" in value and not isinstance(value["is"], dict | list):
-        return value["is"]
-    ((kind, items),) = value.items()
-    return {"tuple": tuple, "list": list}[kind](_aux_back(item) for item in items)
-
-
-def structure_from_json(content: Json, leaves: Sequence[PyTree]) -> PyTree:
-    """The pytree that :func:`structure_to_json` wrote, with ``leaves`` in their places.
-
-    Args:
-      content: the JSON.
-      leaves: one for each leaf.
-
-    Returns:
-      The pytree; of classes that are not imported here, a :class:`Node` for each.
-
-    Raises:
-      StoreError: if it is not such a structure.
-    """
-    try:
-        return _rebuilt(content, leaves, 0)
-    except (KeyError, ValueError, TypeError, IndexError, AttributeError, RecursionError) as error:
-        raise StoreError(f"the structure of a pytree is damaged: {error}") from None
-
-
-def leaf_count(content: Json) -> int:
-    """How many leaves the pytree has."""
-    if isinstance(content, dict):
-        parts: Iterable[Json] = content.get("dict", content.get("children", ()))
-        if "dict" in content:
-            parts = (child for _, child in content["dict"])
-        elif len(content) == 1:
-            (parts,) = content.values()
-        return sum(map(leaf_count, parts))
-    return 1 if type(content) is int else 0
-
-
-def _rebuilt(content: Json, leaves: Sequence[PyTree], depth: int) -> PyTree:
-    if content is None:
-        return None
-    if type(content) is int:
-        if not 0 <= content < len(leaves):
-            raise ValueError(f"there is no leaf {content}")
-        return leaves[content]
-    if depth > _DEEPEST:
-        raise ValueError("it is nested too deeply")
-
-    def all_of(parts: Iterable[Json]) -> list[PyTree]:
-        return [_rebuilt(part, leaves, depth + 1) for part in parts]
-
-    if "list" in content:
-        return all_of(content["list"])
-    if "tuple" in content:
-        return tuple(all_of(content["tuple"]))
-    if "dict" in content:
-        keys = [
-            key if isinstance(key, str) else next(iter(key.values())) for key, _ in content["dict"]
-        ]
-        return dict(zip(keys, all_of(part for _, part in content["dict"]), strict=True))
-    children, names = all_of(content["children"]), [str(name) for name in content["names"]]
-    if len(names) != len(children):
-        raise ValueError("names and children differ in number")
-    name = content.get("namedtuple", content.get("class"))
-    kind = _imported(name) if _NAME.fullmatch(name) else None
-    if "namedtuple" in content:
-        if isinstance(kind, type) and issubclass(kind, tuple) and list(_fields_of(kind)) == names:
-            return cast(Callable[..., PyTree], kind)(*children)
-        if len(set(names)) == len(names) and all(map(_is_plain_name, names)):
-            return namedtuple(name.rpartition(".")[2].rpartition(":")[2], names)(*children)
-    elif isinstance(kind, type) and content["other"] is not None:
-        try:
-            return _of_class(kind, _aux_back(content["other"]), children)
-        except Exception:  # another version of the class: its leaves are what matters
-            pass
-    return Node(name, names, children)
-
-
-def _fields_of(kind: type) -> Sequence[str]:
-    return getattr(kind, "_fields", ())
-
-
-def _is_plain_name(name: str) -> bool:
-    return name.isidentifier() and not name.startswith("_")
-
-
-def _of_class(kind: type, about: object, children: Sequence[PyTree]) -> PyTree:
-    """A node of a registered class; raises if it is none."""
-    leaf = jax.tree.structure(0)
-    shape = PyTreeDef.from_node_data_and_children(_REGISTRY, (kind, about), [leaf] * len(children))
-    return jax.tree.unflatten(shape, children)
 
 
 class NotByName(Exception):
@@ -270,7 +69,10 @@ class Encoder:
         if type(value) is dict:
             items = cast("dict[object, object]", value).items()
             return {
-                "dict": [[_key(key), self.encode(item, f"{where}[{key!r}]")] for key, item in items]
+                "dict": [
+                    [key_to_json(key), self.encode(item, f"{where}[{key!r}]")]
+                    for key, item in items
+                ]
             }
         if callable(value):
             return {"function": self._named(value, where)}
@@ -362,7 +164,7 @@ class Decoder:
     def _decoded(self, content: Json, depth: int) -> Any:
         if content is None or isinstance(content, bool | int | float | str):
             return content
-        if depth > _DEEPEST:
+        if depth > DEEPEST:
             raise ValueError("it is nested too deeply")
 
         def all_of(parts: Iterable[Json]) -> list[Any]:
@@ -417,7 +219,7 @@ class Decoder:
 
     def _found(self, name: str) -> object:
         """What is called ``module:name``."""
-        if not _NAME.fullmatch(name):
+        if not NAME.fullmatch(name):
             raise ValueError(f"{name!r} is not a name")
         module = name.partition(":")[0]
         ours = module.split(".")[0] == "sundman" and not any(
@@ -429,17 +231,27 @@ class Decoder:
             )
         if module not in sys.modules:
             try:
-                importlib.import_module(module)
+                _import(module)
             except Exception as error:
                 raise StoreError(
                     f"{module}, which the run needs, cannot be imported here ({error}): make it "
                     "importable, or give the arguments again, "
                     "sundman.sample(..., store=..., resume=True)"
                 ) from error
-        found = _imported(name)
+        found = imported(name)
         if found is None:
             raise StoreError(
                 f"there is no {name.partition(':')[2]} in {module} any more: put it back, or give "
                 "the arguments again, sundman.sample(..., store=..., resume=True)"
             )
         return found
+
+
+def _import(module: str) -> None:
+    """Import a module, or its room if this library has no such module any more."""
+    try:
+        importlib.import_module(module)
+    except ModuleNotFoundError:
+        if (room := room_of(module)) is None:
+            raise
+        importlib.import_module(room)

@@ -1,6 +1,94 @@
-"""The verdict on a run, made at its end by itself: can its draws be trusted?"""
+"""The verdict on a run: can its draws be trusted? ``sample`` asks for it at its end.
 
+A wrong answer looks like a right one: the averages come with small errors whatever the step was.
+``judge`` looks for what gives it away. It works on recorded statistics and on a few components of
+the draws, which takes milliseconds; only after 20,000 steps does it compute gradients anew, at
+most 200 of them. The limits are in :mod:`sundman.verdict.checks`.
+"""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+
+from sundman.draws import Draws
 from sundman.draws.trust import Reason, TrustWarning, Verdict
-from sundman.verdict.judging import judge
+from sundman.estimate.temperature import TargetLike
+from sundman.verdict import checks
+from sundman.verdict.summary import summarise
 
 __all__ = ["Reason", "TrustWarning", "Verdict", "judge"]
+
+
+def judge(draws: Draws, target: TargetLike | None = None) -> Verdict:
+    """Whether the draws can be trusted; :func:`sundman.sample` asks this at its end.
+
+    The reasons against it, each beyond four standard errors where it has one:
+
+    - chains were lost;
+    - U falls without bound, or the positions wander off: the target does not confine;
+    - U is still falling or rising, by half of its standard deviation: the burn-in was too short;
+    - the mean temperature is off by 10%, or that of one of the stiffest directions by 30%;
+    - split R-hat of U, or of a component of the kept values, is above 1.1;
+    - fewer than 100 effective draws, of U or of such a component;
+    - of a classifier with 200 parameters or more, a chain that predicts the training data no better
+      than the frequencies of the classes; of any such network, a training loss whose split R-hat is
+      above 1.3, or chains that do not agree on a quarter of the training rows;
+    - more than half of the draws are at a bound of the clock;
+    - the step that was tuned is so short that U seems to jump.
+
+    With fewer than 50 draws per chain the verdict is ``"unknown"``, unless chains were lost or U
+    falls without bound. Of a posterior with 200 parameters or more, such as a network, the weights
+    do not decide: they move slowly when the predictions have long settled. U and the temperature
+    do, and the kept values if ``collect=`` made them.
+
+        draws = sundman.sample(target, sampler, key=key, steps=10_000)
+        sundman.judge(draws[2000:], target)     # without the first 2000 draws
+
+    Args:
+      draws: of any run.
+      target: what was sampled, for gradients computed anew (the stiffest directions); None does
+        without them.
+
+    Returns:
+      The verdict, which ``draws.verdict`` is for a whole run.
+    """
+    if draws.settings.get("per_chain"):
+        note = "each chain has settings of its own: judge them one by one, draws.chain(i)"
+        return Verdict("unknown", (), note)
+    lost = tuple(checks.lost_chains(draws))
+    if not (np.asarray(draws.weight) > 0).any():
+        return Verdict("bad", lost)
+    with np.errstate(all="ignore"):  # runs may have numbers near the largest there are
+        summary = summarise(draws, components=not checks.is_network(draws, target))
+        runaway = tuple(checks.runaway(summary, positions=draws.has_position))
+        if any(reason.check == checks.UNBOUNDED for reason in runaway):
+            return Verdict("bad", runaway)  # which explains all else
+        if len(draws) < checks.FEWEST:
+            note = f"too short to judge: {len(draws)} draws per chain"
+            return Verdict("bad" if lost else "unknown", lost, note)
+        reasons = (
+            *lost,
+            *((draws.has_position and runaway) or (*checks.drift(summary), *runaway)),
+            *checks.temperature(draws, summary, target),
+            *checks.mixing(summary),
+            *checks.predictions(draws, target),
+            *checks.at_a_bound(draws),
+            *checks.not_smooth(draws),
+        )
+    return Verdict("bad" if reasons else "good", reasons)
+
+
+def safe_judge(draws: Draws, target: TargetLike | None) -> Verdict:
+    """As :func:`judge`; an error in judging must not cost the draws of a long run."""
+    try:
+        return judge(draws, target)
+    except Exception as error:
+        return Verdict("unknown", (), f"judging it failed, {type(error).__name__}: {error}")
+
+
+def warn(verdict: Verdict | None, *, stacklevel: int) -> None:
+    """One warning if the verdict is bad; ``stacklevel`` counts from the caller of this."""
+    if verdict is not None and verdict.status == "bad":
+        warnings.warn(str(verdict), TrustWarning, stacklevel=stacklevel + 1)

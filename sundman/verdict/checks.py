@@ -1,6 +1,6 @@
 """The checks of a verdict: each gives a reason not to trust a run, or none.
 
-A reason is a sentence with the number that was seen and what to do about it.
+A reason is a sentence with the number that was measured and what to do about it.
 """
 
 from __future__ import annotations
@@ -13,13 +13,12 @@ import numpy as np
 
 from sundman import likelihoods
 from sundman.draws import Draws
-from sundman.draws.divergence import FALLS
-from sundman.draws.trust import Reason
+from sundman.draws.trust import FALLS, Reason
 from sundman.estimate import Estimate
 from sundman.estimate.moments import moments
 from sundman.estimate.temperature import TargetLike, Temperatures, recomputed_temperatures
 from sundman.posterior import Posterior
-from sundman.verdict.seen import Seen, losses_of_rows, split_rhat_of
+from sundman.verdict.summary import RunSummary, losses_of_rows, split_rhat_of
 
 ERRORS = 4.0  # what lies within so many standard errors may be chance
 TEMPERATURE = 0.10  # the mean temperature may be off by this share of T,
@@ -69,20 +68,20 @@ def lost_chains(draws: Draws) -> Iterator[Reason]:
         yield Reason("lost chains", f"It lost {of}: use a smaller step.")
 
 
-def runaway(seen: Seen, *, positions: bool = True) -> Iterator[Reason]:
+def runaway(summary: RunSummary, *, positions: bool = True) -> Iterator[Reason]:
     """U that falls without bound, and positions, or other kept values, that move away for good."""
-    end = int(np.flatnonzero((seen.weight > 0).any(axis=0))[-1]) + 1  # if all chains are lost
+    end = int(np.flatnonzero((summary.weight > 0).any(axis=0))[-1]) + 1  # if all chains are lost
     if end < _PARTS:
         return
-    counted = seen.weight[:, :end] > 0
-    U = _course(seen.values[:, :end, 0], counted)
+    counted = summary.weight[:, :end] > 0
+    U = _course(summary.values[:, :end, 0], counted)
     falls = -np.diff(U)
-    scale = seen.temperature * math.sqrt((seen.size or 1) / 2)
+    scale = summary.temperature * math.sqrt((summary.size or 1) / 2)
     if (falls > 0).all() and falls[-1] > 0.8 * falls[0] and U[0] - U[-1] > 10 * scale:
         yield Reason(UNBOUNDED, f"{FALLS} If U is right, lengthen the burn-in.")
         return
-    for index in np.flatnonzero(seen.rhat[1:] > _APART).tolist():
-        x = seen.values[:, :end, 1 + index]
+    for index in np.flatnonzero(summary.rhat[1:] > _APART).tolist():
+        x = summary.values[:, :end, 1 + index]
         square = _course(np.square(x - x[:, :1]), counted)
         away = np.sqrt(square.reshape(4, -1).mean(axis=1))
         if not (np.diff(away) > 0).all() or not away[3] > 1.2 * away[1]:
@@ -99,7 +98,7 @@ def runaway(seen: Seen, *, positions: bool = True) -> Iterator[Reason]:
         yield Reason(
             "wandering",
             f"The {what} move away from where they began and do not turn back (in "
-            f"{seen.labels[1 + index]} the last quarter of the run is {away[3] / away[0]:.2g} "
+            f"{summary.labels[1 + index]} the last quarter of the run is {away[3] / away[0]:.2g} "
             f"times as far off as the first): {todo}",
         )
         return
@@ -112,9 +111,9 @@ def _course(column: np.ndarray, counted: np.ndarray) -> np.ndarray:
     return sums / np.add.reduceat(counted.sum(axis=0), edges)
 
 
-def drift(seen: Seen) -> Iterator[Reason]:
+def drift(summary: RunSummary) -> Iterator[Reason]:
     """U that differs between the first and the last third of the run."""
-    U, share = seen.blocks["potential"], seen.share
+    U, share = summary.blocks["potential"], summary.share
     third = U.shape[1] // 3
     if third < 4 or not (share[:, :third] > 0).any() or not (share[:, -third:] > 0).any():
         return
@@ -123,9 +122,9 @@ def drift(seen: Seen) -> Iterator[Reason]:
     )
     change = last.value - first.value
     error = math.hypot(first.error, last.error)
-    spread = float(np.std(seen.values[:, -(seen.values.shape[1] // 3) :, 0]))
-    if seen.size is not None and seen.temperature > 0:
-        spread = min(spread, seen.temperature * math.sqrt(seen.size / 2))
+    spread = float(np.std(summary.values[:, -(summary.values.shape[1] // 3) :, 0]))
+    if summary.size is not None and summary.temperature > 0:
+        spread = min(spread, summary.temperature * math.sqrt(summary.size / 2))
     # a transient widens the error of the first third: if it is large, the last one's is the measure
     early = abs(change) > ERRORS * math.sqrt(2) * last.error and abs(change) > 2 * DRIFT * spread
     if early or (abs(change) > ERRORS * error and abs(change) > DRIFT * spread):
@@ -142,15 +141,15 @@ def _off(measured: Estimate, temperature: float, share: float) -> bool:
     return off > ERRORS * measured.error and off > share * temperature
 
 
-def temperature(draws: Draws, seen: Seen, target: TargetLike | None) -> Iterator[Reason]:
+def temperature(draws: Draws, summary: RunSummary, target: TargetLike | None) -> Iterator[Reason]:
     """The mean temperature, and that of the stiffest directions."""
-    T = seen.temperature
+    T = summary.temperature
     if not T > 0:
         return
     measured = {
-        name: _average(seen.blocks[name], seen.share)
+        name: _average(summary.blocks[name], summary.share)
         for name in ("virial", "kinetic_temperature")
-        if name in seen.blocks
+        if name in summary.blocks
     }
     kinetic, virial = measured.get("kinetic_temperature"), measured.get("virial")
     advice = "use a smaller step"
@@ -220,26 +219,26 @@ def _affordable_rows(draws: Draws, target: TargetLike | None, evaluations: int) 
     return min(posterior.size, max(1, int(budget) // evaluations))
 
 
-def mixing(seen: Seen) -> Iterator[Reason]:
+def mixing(summary: RunSummary) -> Iterator[Reason]:
     """Chains, or halves of chains, that do not agree; and too few effective draws."""
-    ratio = seen.rhat
+    ratio = summary.rhat
     worst = int(np.argmax(ratio))
     if ratio[worst] > RHAT:
-        chains = len(seen.values)
+        chains = len(summary.values)
         who = "The two halves of the chain" if chains == 1 else f"The {chains} chains"
         yield Reason(
             "R-hat",
-            f"{who} do not agree: split R-hat of {seen.labels[worst]} is {ratio[worst]:.3g}, above "
-            f"{RHAT:g}: run longer; chains that stay apart sit in different modes.",
+            f"{who} do not agree: split R-hat of {summary.labels[worst]} is {ratio[worst]:.3g}, "
+            f"above {RHAT:g}: run longer; chains that stay apart sit in different modes.",
         )
-    _, error, variance = moments(seen.values, seen.weight)
+    _, error, variance = moments(summary.values, summary.weight)
     size = np.where((variance > 0) & np.isfinite(error), variance / error**2, np.inf)
     least = int(np.argmin(size))
     if size[least] < ESS:
         yield Reason(
             "effective draws",
-            f"{seen.labels[least]} has {size[least]:.3g} effective draws, fewer than {ESS:g}: run "
-            f"{max(2.0, 2 * ESS / size[least]):.0f} times as long.",
+            f"{summary.labels[least]} has {size[least]:.3g} effective draws, fewer than {ESS:g}: "
+            f"run {max(2.0, 2 * ESS / size[least]):.0f} times as long.",
         )
 
 

@@ -15,8 +15,9 @@ import numpy as np
 import pytest
 
 import sundman
-from sundman.store.encoding import Decoder, Encoder, structure_from_json, structure_to_json
+from sundman.store.encoding import Decoder, Encoder
 from sundman.store.files import StoreError, StoreWarning
+from sundman.store.structure import structure_from_json, structure_to_json
 from tests.store.runs import assert_same, bowl, broken_off, run
 
 ROOT = Path(sundman.__file__).parent
@@ -144,6 +145,17 @@ def jitted(x):
 
 
 other_name = jax.jit(bowl)
+
+
+def test_a_class_of_ours_is_found_in_its_room_whatever_its_module_was():
+    sampler = sundman.sgnht(1e-3, gamma=2.0)
+    content = Encoder().encode(sampler.integrator, "sampler")
+    name = content["value"].partition(":")[2]
+    content["value"] = f"sundman.integrators._of_an_earlier_version:{name}"
+    assert Decoder({}, ours=True).decode(content) == sampler.integrator
+    content["value"] = f"sundman.clocks._of_an_earlier_version:{name}"
+    with pytest.raises(StoreError, match="any more"):
+        Decoder({}, ours=True).decode(content)
 
 
 def test_a_jitted_function_goes_by_its_name(tmp_path):

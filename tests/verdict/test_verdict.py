@@ -124,7 +124,7 @@ def test_what_goes_wrong_in_judging_costs_no_draws(key, monkeypatch):
     def broken(draws, target):
         raise ZeroDivisionError("by hand")
 
-    monkeypatch.setattr("sundman.verdict.judging.judge", broken)
+    monkeypatch.setattr("sundman.verdict.judge", broken)
     draws = sundman.sample(GAUSSIAN, sundman.sgld(0.01), key=key, steps=100)
     assert draws.verdict.status == "unknown"
     assert "ZeroDivisionError: by hand" in str(draws.verdict)

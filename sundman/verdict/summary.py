@@ -25,8 +25,8 @@ _COMPONENTS = 20
 _AVERAGED = ("potential", "virial", "kinetic_temperature")
 
 
-class Seen(NamedTuple):
-    """What the checks look at.
+class RunSummary(NamedTuple):
+    """The numbers of a run that the checks look at.
 
     Attributes:
       temperature: T of the law.
@@ -49,8 +49,8 @@ class Seen(NamedTuple):
     share: np.ndarray
 
 
-def look(draws: Draws, *, components: bool) -> Seen:
-    """Take a run in; ``components``: whether to look at the kept values, or at U alone."""
+def summarise(draws: Draws, *, components: bool) -> RunSummary:
+    """Summarise a run; ``components``: whether to look at the kept values, or at U alone."""
     chains, n = draws.chains, len(draws)
     chosen = list(_components(draws)) if components else []
     stride = max(1, -(-chains * n * (1 + len(chosen)) // _NUMBERS))
@@ -62,7 +62,7 @@ def look(draws: Draws, *, components: bool) -> Seen:
     share = _sums(None, draws.weight, length)
     last = jax.tree.leaves(draws.last)
     temperature = draws.settings.get("temperature")
-    return Seen(
+    return RunSummary(
         temperature=1.0 if temperature is None else float(temperature),
         size=sum(leaf[0].size for leaf in last) if last else None,
         values=values,
