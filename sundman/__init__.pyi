@@ -19,7 +19,6 @@ from . import report as report
 from . import scaling as scaling
 from . import targets as targets
 from .citations import cite as cite
-from .configuration import config as config
 from .diagnosis import Diagnosis as Diagnosis
 from .diagnosis import diagnose as diagnose
 from .draws import AllDivergedError as AllDivergedError
@@ -29,6 +28,7 @@ from .draws import Draws as Draws
 from .draws import TrustWarning as TrustWarning
 from .draws import Verdict as Verdict
 from .draws import export as export
+from .native import config as config
 from .posterior import Batch as Batch
 from .posterior import Position as Position
 from .posterior import Posterior as Posterior

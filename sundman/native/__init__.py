@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ctypes
 import math
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -20,6 +21,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
+from sundman import check
 from sundman.noise.stream import Stream, check_range
 
 _TARGETS = {
@@ -29,6 +31,8 @@ _TARGETS = {
 }
 _SMALLEST = 4096
 _active: ContextVar[bool] = ContextVar("sundman_native", default=False)
+_NOISE = ("auto", "xla", "native")
+_current = {"noise": os.environ.get("SUNDMAN_NOISE", "auto")}
 
 
 @cache
@@ -112,3 +116,34 @@ def products(theta: Array, grad: Array, precision: Array | float = 0.0) -> Array
 def squared_norm(x: Array) -> Array:
     """The sum of the squares."""
     return products(x, x)[0]
+
+
+def config(*, noise: str | None = None) -> dict[str, str]:
+    """Set how :func:`sundman.sample` works, and return all choices as they are now.
+
+    Args:
+      noise: ``"native"`` makes the noise and the update in one pass by the kernels in
+        :mod:`sundman.native`, ``"xla"`` leaves both to the compiler, ``"auto"`` takes the
+        kernels on CPU if they were built. One key gives one stream of noise on either path, up
+        to rounding. The environment variable ``SUNDMAN_NOISE`` sets the first choice.
+    """
+    if noise is not None:
+        check.choice("noise", noise, _NOISE)
+        if noise == "native" and not available():
+            raise ValueError(
+                'noise="native" needs the native kernels, which were not built when sundman was '
+                'installed: install a C++ compiler (GCC or Clang) and sundman again, or use "xla"'
+            )
+        _current["noise"] = noise
+    return dict(_current)
+
+
+def native_noise() -> bool:
+    """Whether a run begun now uses the native kernels."""
+    choice = _current["noise"]
+    check.choice("SUNDMAN_NOISE", choice, _NOISE)
+    if choice == "xla":
+        return False
+    if choice == "native":
+        return config(noise="native")["noise"] == "native"
+    return available() and jax.default_backend() == "cpu"

@@ -28,9 +28,9 @@ import sundman
 from sundman import gradients, models, native, priors
 from sundman._types import PyTree
 from sundman.clocks import SundmanSettings
-from sundman.configuration import native_noise
 from sundman.data.base import Dataset
 from sundman.draws.trust import AllDivergedError
+from sundman.native import native_noise
 from sundman.noise import Stream
 from sundman.paper import experiment
 from sundman.paper.experiment import Console, Numbers, ResultCache, Task

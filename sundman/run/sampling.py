@@ -11,8 +11,8 @@ from jax import Array
 
 from sundman import check
 from sundman._types import PyTree
-from sundman.configuration import native_noise
 from sundman.draws import Draws
+from sundman.native import native_noise
 from sundman.run.execute import execute
 from sundman.run.inputs import TargetLike, one_target, settle_temperature, settle_units
 from sundman.run.setup import prepare

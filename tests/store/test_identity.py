@@ -8,9 +8,9 @@ import pytest
 import sundman
 from sundman import clocks, likelihoods, priors
 from sundman.clocks import monitors
-from sundman.configuration import native_noise
 from sundman.data import HostBatches
 from sundman.gradients import Noisy
+from sundman.native import native_noise
 from sundman.run import fingerprint
 from sundman.store.files import StoreError
 from tests.store.runs import assert_same, bowl, broken_off, run
