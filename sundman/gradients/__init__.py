@@ -16,10 +16,16 @@ from sundman.gradients.base import (
     exact,
     noisy,
 )
-from sundman.gradients.control_variate import ControlVariate, control_variate
+from sundman.gradients.control_variates import (
+    ControlVariate,
+    Saga,
+    Svrg,
+    control_variate,
+    saga,
+    svrg,
+)
 from sundman.gradients.importance import Importance, importance
 from sundman.gradients.minibatch import Minibatch, Streamed, minibatch
-from sundman.gradients.variance_reduced import Saga, Svrg, saga, svrg
 from sundman.posterior import Evaluation
 
 __all__ = [

@@ -97,7 +97,7 @@ def test_exact_where_it_was_last(name):
 
 
 def test_a_whole_gradient_in_pieces(monkeypatch):
-    module = importlib.import_module("sundman.gradients.control_variate")
+    module = importlib.import_module("sundman.gradients.control_variates")
     monkeypatch.setattr(module, "_ROWS_PER_PASS", 16)
     anchor = jax.jit(lambda at: module.anchored_at(POSTERIOR, at))(HERE)
     value, grads = jax.value_and_grad(POSTERIOR.potential)(HERE)
