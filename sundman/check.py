@@ -41,8 +41,8 @@ def _number(name: str, value: Argument) -> None:
     try:
         finite = math.isfinite(float(value))
     except (TypeError, ValueError):
-        given = f"the function {_name(value)}" if callable(value) else repr(value)
-        raise TypeError(f"{name} must be a number, got {given}") from None
+        shown = f"the function {_name(value)}" if callable(value) else repr(value)
+        raise TypeError(f"{name} must be a number, got {shown}") from None
     if not finite:
         raise ValueError(f"{name} must be finite, got {name}={value!r}")
 

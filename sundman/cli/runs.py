@@ -88,14 +88,14 @@ def runs(
     """
     if not directory.is_dir():
         raise UserError(f"there is no directory {directory}; give one that has runs in it")
-    found = []
+    paths = []
     for where, inside, names in os.walk(directory):
         depth = len(Path(where).relative_to(directory).parts)
         if "run.json" in names or depth >= _DEEPEST:
             inside.clear()
         if "run.json" in names:
-            found.append(Path(where))
-    rows = [_row(path, str(path.relative_to(directory))) for path in sorted(found)]
+            paths.append(Path(where))
+    rows = [_row(path, str(path.relative_to(directory))) for path in sorted(paths)]
     if not rows:
         raise UserError(f"there are no runs in {directory}; begin one with: sundman toy star")
     print_table(console(), Table("", ("run", "state", "draws", "sampler", "size", "verdict"), rows))

@@ -123,14 +123,14 @@ class Draws:
     @property
     def restarts(self) -> list[Restart]:
         """Where chains that ran away were put back and went on, of a run with ``"restart"``."""
-        found: list[Restart] = []
+        restarts: list[Restart] = []
         for chain in np.flatnonzero(self.diverged & ~self.lost).tolist():
             empty = np.concatenate([[False], self.weight[chain] == 0, [False]])
             begins, ends = (
                 np.flatnonzero(d) for d in (empty[1:] > empty[:-1], empty[1:] < empty[:-1])
             )
-            found += [Restart(chain, int(a), int(b)) for a, b in zip(begins, ends, strict=True)]
-        return found
+            restarts += [Restart(chain, int(a), int(b)) for a, b in zip(begins, ends, strict=True)]
+        return restarts
 
     @property
     def chains(self) -> int:

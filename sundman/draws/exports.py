@@ -100,19 +100,19 @@ def _write_leaf(file: IO[bytes], leaf: DrawsArray, dtype: np.dtype) -> None:
 
 def _attributes(settings: Settings) -> Settings:
     """Settings as numbers and strings, which every file format can hold."""
-    kept: Settings = {}
+    attributes: Settings = {}
     for name, value in settings.items():
         if value is None:
             continue
         if isinstance(value, bool | np.bool_):
-            kept[name] = int(value)
+            attributes[name] = int(value)
         elif isinstance(value, int | float | str):
-            kept[name] = value
+            attributes[name] = value
         elif np.ndim(value) == 0 and np.issubdtype(np.asarray(value).dtype, np.number):
-            kept[name] = np.asarray(value).item()
+            attributes[name] = np.asarray(value).item()
         else:
-            kept[name] = json.dumps(value, default=str)
-    return kept
+            attributes[name] = json.dumps(value, default=str)
+    return attributes
 
 
 def inference_data(

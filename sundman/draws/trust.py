@@ -190,8 +190,8 @@ def describe_divergence(event: Divergence, settings: Settings) -> str:
     if not event.last:
         return f"{where}, in the burn-in. {_advice(settings)}"
     names = {"dt": "dt", "grad_norm": "|grad U|", "potential": "U"}
-    seen = ", ".join(f"{text}={event.last[k]:.3g}" for k, text in names.items() if k in event.last)
-    return f"{where} (from draw {event.draw:,} on; last good draw: {seen}). {_advice(settings)}"
+    last = ", ".join(f"{text}={event.last[k]:.3g}" for k, text in names.items() if k in event.last)
+    return f"{where} (from draw {event.draw:,} on; last good draw: {last}). {_advice(settings)}"
 
 
 def divergence_summary(

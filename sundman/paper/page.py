@@ -121,10 +121,10 @@ def overview(results: Mapping[str, Mapping[str, Result]]) -> list[str]:
     verdicts = {v.claim: (scale, v) for each in results.values() for scale, v in best(each)}
     lines = [f"Of {len(outcomes)} claims {counts}.", "", SHOULD_HAVE_SAID]
     for question, claims in HEADLINES.items():
-        found = [(*verdicts[claim], claim) for claim in claims if claim in verdicts]
+        headlines = [(*verdicts[claim], claim) for claim in claims if claim in verdicts]
         rows = [
             [claim, f"{v.ours} (± {v.error})", f"**{v.outcome}**", scale]
-            for scale, v, claim in found
+            for scale, v, claim in headlines
         ]
         if rows:
             heads = ["claim", "ours (± error)", "outcome", "scale"]

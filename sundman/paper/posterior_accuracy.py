@@ -220,13 +220,13 @@ def measure(
         first = 0 if tuned else last // 2
         if last > count or last - first < 2:
             continue
-        kept = slice(first, last)
-        in_kept = (some >= first) & (some < last)
+        used = slice(first, last)
+        in_used = (some >= first) & (some < last)
         scores[str(gradients)] = chain_predictives(
-            probabilities[:, kept],
-            weight[:, kept],
-            diagnosed[:, in_kept],
-            weight[:, some[in_kept]],
+            probabilities[:, used],
+            weight[:, used],
+            diagnosed[:, in_used],
+            weight[:, some[in_used]],
             pooled=chains > 1,
         )
     dt = np.asarray(draws.stats["dt"], np.float64)

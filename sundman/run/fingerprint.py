@@ -165,7 +165,7 @@ def _probe(plan: Plan, chain: Chain, batch: PyTree) -> dict[str, Array]:
         value, grads = plan.gradient(Stream(state.key, number), position, batch)
         with native.using(False):
             moved, after = plan.sampler.step(grads, state, position, value)
-        seen = {
+        probed = {
             "U": jnp.atleast_1d(value).astype(jnp.float32),
             "the gradient of U": _projected(grads),
             "dt": jnp.stack([after.clock.dt, plan.sampler.weight(after)]),
@@ -173,8 +173,8 @@ def _probe(plan: Plan, chain: Chain, batch: PyTree) -> dict[str, Array]:
             "collect": _projected(plan.collect(position)),
         }
         if plan.online is not None:
-            seen["online"] = _projected(plan.online(position))
-        return after, seen
+            probed["online"] = _projected(plan.online(position))
+        return after, probed
 
     by = 0.1 * jnp.arange(len(_STEPS), dtype=jnp.float32)
     return lax.scan(at, chain.state, (by, jnp.array(_STEPS, jnp.uint32)))[1]
@@ -186,8 +186,8 @@ def probe(setup: RunSetup, state: RunState) -> dict[str, list[float]]:
     if plan.stacked:
         plan = plan.replace(sampler=jax.tree.map(lambda leaf: leaf[0], plan.sampler), stacked=False)
     chain = jax.tree.map(lambda leaf: leaf[0], state.now)
-    seen = _probe(plan, chain, setup.example)
-    return {name: np.asarray(part, np.float64).ravel().tolist() for name, part in seen.items()}
+    probed = _probe(plan, chain, setup.example)
+    return {name: np.asarray(part, np.float64).ravel().tolist() for name, part in probed.items()}
 
 
 def differences(

@@ -157,9 +157,9 @@ def extend(
         return replace(spec, draws=spec.draws + more)
 
     watching = _Watching(checkpoint_every, progress, as_watchers(watchers))
-    found = _continue(run, partial(_stored_spec, given), watching, longer)
-    warn(found.verdict, stacklevel=2)
-    return found
+    longer_draws = _continue(run, partial(_stored_spec, given), watching, longer)
+    warn(longer_draws.verdict, stacklevel=2)
+    return longer_draws
 
 
 def _given(**arguments: object) -> dict[str, object]:

@@ -172,7 +172,7 @@ def sample(
     setup, state = prepare(spec, begins=begins)
     with watched(everyone, spec.settings):
         state = execute(spec, setup, state, sink, everyone)
-    kept = sink.draws(spec, state)
-    kept = replace_fields(kept, verdict=safe_judge(kept, target))
-    warn(kept.verdict, stacklevel=2)
-    return kept
+    draws_kept = sink.draws(spec, state)
+    draws_kept = replace_fields(draws_kept, verdict=safe_judge(draws_kept, target))
+    warn(draws_kept.verdict, stacklevel=2)
+    return draws_kept

@@ -138,10 +138,10 @@ def block(
     chains, averages, records = draw_in_blocks(
         draw, plan, count, capacity, chains.position, chains, averages
     )
-    seen = of_records(
+    summary = of_records(
         records.weight, records.stats, count, low, chains.position, plan.sampler.temperature
     )
-    return chains, averages, records, seen
+    return chains, averages, records, summary
 
 
 @jax.jit

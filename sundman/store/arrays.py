@@ -201,10 +201,10 @@ class Arrays:
         for name, info in self.infos.items():
             file = self.path / name / "zarr.json"
             try:
-                found, draws = _metadata_sum(file)
+                checksum, draws = _metadata_sum(file)
             except FileNotFoundError:
                 raise StoreError(f"{file} is missing: restore it from a copy") from None
-            if found != info.metadata or draws < info.shape[1]:
+            if checksum != info.metadata or draws < info.shape[1]:
                 raise StoreError(f"{file} is damaged: it is not that of {name!r} in this run")
 
     def check_sizes(self) -> None:

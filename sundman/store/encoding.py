@@ -183,7 +183,7 @@ class Decoder:
             rest = {name: self._decoded(content[name], depth + 1) for name in names}
             return Target(content["density"], observables={}, truth={}, **rest)
         if kind == "value":
-            cls = self._found(content["value"])
+            cls = self._look_up(content["value"])
             if not (isinstance(cls, type) and issubclass(cls, Value)):
                 raise ValueError(f"{content['value']} is not a value")
             value = object.__new__(cls)
@@ -192,7 +192,7 @@ class Decoder:
                 object.__setattr__(value, each.name, own)
             return value
         if kind == "namedtuple":
-            cls = self._found(content["namedtuple"])
+            cls = self._look_up(content["namedtuple"])
             if not (isinstance(cls, type) and issubclass(cls, tuple) and hasattr(cls, "_fields")):
                 raise ValueError(f"{content['namedtuple']} is not a named tuple")
             return cls(*all_of(content["items"]))
@@ -203,10 +203,10 @@ class Decoder:
             ]
             return dict(zip(keys, all_of(part for _, part in content["dict"]), strict=True))
         if kind == "function":
-            found = self._found(content["function"])
-            if not callable(found) or isinstance(found, type):
+            function = self._look_up(content["function"])
+            if not callable(function) or isinstance(function, type):
                 raise ValueError(f"{content['function']} is not a function")
-            return found
+            return function
         return {"tuple": tuple, "list": list}[kind](all_of(content[kind]))
 
     def _array(self, content: Json, kind: str) -> Any:
@@ -217,7 +217,7 @@ class Decoder:
             return jnp.asarray(array)
         return array if array.ndim else array[()]
 
-    def _found(self, name: str) -> object:
+    def _look_up(self, name: str) -> object:
         """What is called ``module:name``."""
         if not NAME.fullmatch(name):
             raise ValueError(f"{name!r} is not a name")
@@ -238,13 +238,13 @@ class Decoder:
                     "importable, or give the arguments again, "
                     "sundman.sample(..., store=..., resume=True)"
                 ) from error
-        found = imported(name)
-        if found is None:
+        thing = imported(name)
+        if thing is None:
             raise StoreError(
                 f"there is no {name.partition(':')[2]} in {module} any more: put it back, or give "
                 "the arguments again, sundman.sample(..., store=..., resume=True)"
             )
-        return found
+        return thing
 
 
 def _import(module: str) -> None:

@@ -256,25 +256,25 @@ def window(
             walk, sums = carry[:2]
             out = _steps(dynamics, walk, h)
             sums = _added(sums, walk.position, walk.grads, out.grads, matrix=matrix)
-            told = jnp.stack([out.error, out.rejected.astype(out.error.dtype), out.value])
-            return (out.walk, sums, out.grads - walk.grads), told
+            recorded = jnp.stack([out.error, out.rejected.astype(out.error.dtype), out.value])
+            return (out.walk, sums, out.grads - walk.grads), recorded
 
         start = (walk, sums, jnp.zeros_like(walk.grads))
-        (walk, sums, change), told = lax.scan(one, start, None, length=SUB)
-        errors = told[:, 0].mean(0)
+        (walk, sums, change), recorded = lax.scan(one, start, None, length=SUB)
+        errors = recorded[:, 0].mean(0)
         v = jnp.where(dynamics.pooled > 0, errors.mean(), errors)
         factor = jnp.clip((dynamics.aim / (v + 1e-12)) ** (dynamics.gain / 6.0), 0.5, 2.0)
         row = jnp.where(number_of_rows > rows, i * rows // number_of_rows, i)
         traces = Traces(
             traces.v.at[i].set(errors.mean()),
             traces.h.at[i].set(jnp.exp(jnp.median(jnp.log(h)))),
-            traces.U.at[i].set(told[:, 2].mean()),
+            traces.U.at[i].set(recorded[:, 2].mean()),
             traces.x.at[row].set(walk.position),
             traces.g.at[row].set(walk.grads),
             traces.change.at[row].set(change),
         )
         h = jnp.minimum(h * factor, dynamics.longest).astype(h.dtype)
-        return walk, h, lost + told[:, 1].sum().astype(lost.dtype), sums, traces
+        return walk, h, lost + recorded[:, 1].sum().astype(lost.dtype), sums, traces
 
     kept = jnp.zeros((rows, chains, d), walk.position.dtype)
     line = jnp.zeros(MOST, jnp.float32)

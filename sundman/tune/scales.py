@@ -69,8 +69,8 @@ def diagonal(sums: Sums, temperature: float) -> Floats:
     error = 2.0 * noise * precision / np.sqrt(float(sums.n) * len(sums.x))
     squares = of_x / temperature / np.sqrt(_shrunk(of_g * precision, error))
     size = np.median(np.abs(sums.origin), axis=0)  # steps below its rounding would freeze it
-    found = np.sqrt(np.where(np.isfinite(squares) & (squares > 0), squares, 1.0))
-    return np.maximum(found, _ROUNDING * size)
+    scale = np.sqrt(np.where(np.isfinite(squares) & (squares > 0), squares, 1.0))
+    return np.maximum(scale, _ROUNDING * size)
 
 
 def dense(sums: Sums, temperature: float) -> Floats:

@@ -61,15 +61,15 @@ def advance(problem: Problem, warm: WarmUp) -> WarmUp:
         jnp.int32(number),
         rows=rows,
     )
-    seen = _Seen(scales.host(sums), traces, number, rows, int(lost))
-    _check_bounded(problem, seen.line("U"), walk)
+    result = _WindowResult(scales.host(sums), traces, number, rows, int(lost))
+    _check_bounded(problem, result.line("U"), walk)
     cost = warm.gradients + problem.cost * steps
     own = np.asarray(h, np.float64)
     middle = float(np.exp(np.median(np.log(np.maximum(own, 1e-300)))))
     warm = dataclasses.replace(warm, walk=walk, h=middle, steps=own, gradients=cost)
     if warm.descending:
-        return _after_descent(problem, warm, seen)
-    return _after_last(problem, warm, seen) if last else _after_window(problem, warm, seen)
+        return _after_descent(problem, warm, result)
+    return _after_last(problem, warm, result) if last else _after_window(problem, warm, result)
 
 
 def _check_bounded(problem: Problem, U: np.ndarray, walk: Walk) -> None:
@@ -84,7 +84,7 @@ def _check_bounded(problem: Problem, U: np.ndarray, walk: Walk) -> None:
 
 
 @dataclass(frozen=True)
-class _Seen:
+class _WindowResult:
     """What a window left behind."""
 
     sums: Sums
@@ -102,31 +102,31 @@ class _Seen:
         return np.asarray(getattr(self.traces, name), np.float64)[: min(self.number, self.rows)]
 
 
-def _record(warm: WarmUp, seen: _Seen, stage: str, width: float, noise: float) -> WarmUp:
+def _record(warm: WarmUp, result: _WindowResult, stage: str, width: float, noise: float) -> WarmUp:
     """With one more record."""
     record = WarmUpWindow(
         stage,
-        seen.number * SUB,
+        result.number * SUB,
         warm.h,
-        float(seen.line("v").mean()),
+        float(result.line("v").mean()),
         warm.gamma,
         width,
         noise,
-        float(seen.line("U")[-1]),
-        seen.rejected,
+        float(result.line("U")[-1]),
+        result.rejected,
     )
     return dataclasses.replace(warm, records=(*warm.records, record))
 
 
-def _after_descent(problem: Problem, warm: WarmUp, seen: _Seen) -> WarmUp:
+def _after_descent(problem: Problem, warm: WarmUp, result: _WindowResult) -> WarmUp:
     d = warm.coordinates
-    now = float(np.median(seen.line("U")[-3:]))
-    warm = _record(warm, seen, "descent", 0.0, 0.0)
+    now = float(np.median(result.line("U")[-3:]))
+    warm = _record(warm, result, "descent", 0.0, 0.0)
     falls = now < warm.lowest - 2.0 * math.sqrt(d / 2) * problem.temperature
     if not falls or len(warm.records) >= _MOST_DESCENTS:
         warm = _without_stragglers(problem, warm)
         return dataclasses.replace(warm, descending=False, gamma=1.0)
-    diagonal = scales.diagonal(seen.sums, problem.temperature)
+    diagonal = scales.diagonal(result.sums, problem.temperature)
     if np.isfinite(diagonal).all() and (diagonal > 0).all():
         warm = rescaled(warm, np.diag(diagonal) if warm.scale.ndim == 2 else diagonal)
         walk = warm.walk._replace(momentum=jnp.zeros_like(warm.walk.momentum))
@@ -159,26 +159,26 @@ def _steps_of(warm: WarmUp) -> np.ndarray:
     return warm.steps if own else np.full(warm.chains, warm.h)
 
 
-def _after_window(problem: Problem, warm: WarmUp, seen: _Seen) -> WarmUp:
+def _after_window(problem: Problem, warm: WarmUp, result: _WindowResult) -> WarmUp:
     """A new scale, friction, clock and longest step; momenta anew."""
     chains, d = warm.walk.position.shape
     T = problem.temperature
     done = warm.number_of("window")
     if not problem.exact and warm.scale.ndim == 2 and done % 2 == 0:
         warm = _with_hessian(problem, warm)
-    warm = rescaled(warm, _new_scale(problem, warm, seen))
-    inside = scales.inward(warm.scale, seen.kept("g").reshape(-1, d))
+    warm = rescaled(warm, _new_scale(problem, warm, result))
+    inside = scales.inward(warm.scale, result.kept("g").reshape(-1, d))
     width, gamma = 1.0, 1.0
     noise, loudest, longest = np.zeros(0), 0.0, math.inf
     if not problem.exact:
-        noise = scales.moments(seen.sums)[2]
-        loudest = _loudest(warm.scale, noise, seen.kept("change").reshape(-1, d))
+        noise = scales.moments(result.sums)[2]
+        loudest = _loudest(warm.scale, noise, result.kept("change").reshape(-1, d))
     if problem.exact or warm.scale.ndim == 2:
-        rows = seen.kept("x")
+        rows = result.kept("x")
         rows = (rows - rows.mean(0)).reshape(-1, d)[-4000:]
         width = scales.widest(scales.whiten(warm.scale, rows)) / T
         if len(warm.left) == 2:
-            gamma = _friction(problem, seen, warm.h, width, loudest, chains)
+            gamma = _friction(problem, result, warm.h, width, loudest, chains)
     if loudest > 0:
         longest = 2.0 * NOISE_SHARE * gamma * T / loudest
     clock = problem.exact and done >= 1 and d > 1
@@ -193,7 +193,7 @@ def _after_window(problem: Problem, warm: WarmUp, seen: _Seen) -> WarmUp:
         bound=CLOCK_M if clock else 1.0,
         left=warm.left[1:],
     )
-    return _record(warm, seen, "window", width, loudest)
+    return _record(warm, result, "window", width, loudest)
 
 
 def _with_hessian(problem: Problem, warm: WarmUp) -> WarmUp:
@@ -209,17 +209,17 @@ def _with_hessian(problem: Problem, warm: WarmUp) -> WarmUp:
     )
 
 
-def _new_scale(problem: Problem, warm: WarmUp, seen: _Seen) -> np.ndarray:
+def _new_scale(problem: Problem, warm: WarmUp, result: _WindowResult) -> np.ndarray:
     T = problem.temperature
     if warm.scale.ndim == 1:
-        return scales.diagonal(seen.sums, T)
+        return scales.diagonal(result.sums, T)
     if warm.hessians:
-        return scales.from_hessian(seen.sums, warm.hessian / warm.hessians, T)
-    return scales.dense(seen.sums, T)
+        return scales.from_hessian(result.sums, warm.hessian / warm.hessians, T)
+    return scales.dense(result.sums, T)
 
 
 def _friction(
-    problem: Problem, seen: _Seen, h: float, width: float, loudest: float, chains: int
+    problem: Problem, result: _WindowResult, h: float, width: float, loudest: float, chains: int
 ) -> float:
     """The friction: a share of the critical one, more where the noise limits the step.
 
@@ -228,7 +228,7 @@ def _friction(
     """
     usual = _FRICTION_SHARE / math.sqrt(width)
     if loudest > 0:
-        v = float(seen.line("v").mean())
+        v = float(result.line("v").mean())
         allowed = h * (problem.auto.aim(chains) / max(v, 1e-12)) ** (1 / 6)
         balanced = allowed * loudest / (2.0 * NOISE_SHARE * problem.temperature)
         usual = float(np.clip(balanced, usual, 2.0 / math.sqrt(width)))
@@ -250,19 +250,19 @@ def _with_fresh_momenta(walk: Walk, temperature: float) -> Walk:
     return walk._replace(momentum=momentum, zeta=jnp.full_like(walk.zeta, -1.0))
 
 
-def _after_last(problem: Problem, warm: WarmUp, seen: _Seen) -> WarmUp:
+def _after_last(problem: Problem, warm: WarmUp, result: _WindowResult) -> WarmUp:
     """The step is settled, or the last two windows come again because U still falls."""
-    U, quarter = seen.line("U"), max(seen.number // 4, 1)
+    U, quarter = result.line("U"), max(result.number // 4, 1)
     first, final = U[:quarter], U[-quarter:]
     fall = float(first.mean() - final.mean())
     error = math.sqrt((first.var() + final.var()) / quarter)
     falling = fall > max(matters(problem, warm), 4.0 * error)
     again = falling and warm.repeats < _REPEATS
-    settled = np.exp(np.mean(np.log(seen.line("h")[seen.number // 4 :])))
+    settled = np.exp(np.mean(np.log(result.line("h")[result.number // 4 :])))
     width, loudest = warm.records[-1].width, warm.records[-1].noise
     if not again:
         warm = dataclasses.replace(warm, h=float(min(settled, warm.longest)))
-    warm = _record(warm, seen, "last", width, loudest)
+    warm = _record(warm, result, "last", width, loudest)
     usual = lengths(problem.auto, exact=problem.exact)
     return dataclasses.replace(
         warm,

@@ -83,7 +83,7 @@ def asked_columns(
 
 
 def choose_columns(
-    table: Table, names: Sequence[str], train: NDArray[np.intp], kept: Collection[str] = ()
+    table: Table, names: Sequence[str], train: NDArray[np.intp], always_used: Collection[str] = ()
 ) -> ChosenColumns:
     """Decide on each column.
 
@@ -91,7 +91,7 @@ def choose_columns(
       table: the table.
       names: the columns that may be features.
       train: the training rows.
-      kept: columns that were asked for by name, which are kept though they number the rows.
+      always_used: columns that were asked for by name, used though they number the rows.
 
     Returns:
       The columns that are features, and the decisions.
@@ -103,19 +103,19 @@ def choose_columns(
     decided = _Decisions()
     chosen: list[Column] = []
     for name, (values, texts) in parsed.items():
-        if len(texts) == 0 and name not in kept and _numbers_the_rows(name, values):
+        if len(texts) == 0 and name not in always_used and _numbers_the_rows(name, values):
             decided.ids.append(repr(name))
             continue
         if len(texts) == 0:
             column = _number_column(name, values[train], decided)
         else:
-            found = levels(table.columns[name])
-            if (wrong := stray_texts(table, name, found, texts)) is not None:
+            column_levels = levels(table.columns[name])
+            if (wrong := stray_texts(table, name, column_levels, texts)) is not None:
                 raise UserError(
                     f"{wrong}; write a number or nothing there, or leave the column out with "
                     f"--drop {name}"
                 )
-            column = _category_column(name, found, train, decided)
+            column = _category_column(name, column_levels, train, decided)
         if column is not None:
             chosen.append(column)
     sentences = decided.sentences()
@@ -130,11 +130,11 @@ def date_columns(table: Table, names: Sequence[str]) -> dict[str, str]:
     """Those of the columns that hold dates or times, with one of them each."""
     dates: dict[str, str] = {}
     for name in names:
-        found = levels(table.columns[name])
-        like = np.array([looks_like_date(each) for each in found.names], bool)
-        counts = found.counts()
+        column_levels = levels(table.columns[name])
+        like = np.array([looks_like_date(each) for each in column_levels.names], bool)
+        counts = column_levels.counts()
         if like.any() and counts[like].sum() >= (1 - _FEW) * counts.sum():
-            dates[name] = found.names[int(np.argmax(like))]
+            dates[name] = column_levels.names[int(np.argmax(like))]
     return dates
 
 
@@ -150,12 +150,14 @@ def _refuse_dates(table: Table, names: Sequence[str]) -> None:
         )
 
 
-def stray_texts(table: Table, name: str, found: Levels, texts: NDArray[np.intp]) -> str | None:
+def stray_texts(
+    table: Table, name: str, column_levels: Levels, texts: NDArray[np.intp]
+) -> str | None:
     """What is wrong with a column of numbers that has a few words; None if it has many.
 
     They are gaps that are spelled in a way of their own, or mistakes.
     """
-    if len(texts) > _FEW * (found.codes >= 0).sum():
+    if len(texts) > _FEW * (column_levels.codes >= 0).sum():
         return None
     row = int(texts[0])
     return (
@@ -194,10 +196,10 @@ def _number_column(name: str, values: NDArray[np.float64], decided: _Decisions) 
 
 
 def _category_column(
-    name: str, found: Levels, train: NDArray[np.intp], decided: _Decisions
+    name: str, column_levels: Levels, train: NDArray[np.intp], decided: _Decisions
 ) -> Column | None:
     """The column of names in these training rows; None if they say nothing."""
-    counts = found.counts(train)
+    counts = column_levels.counts(train)
     present, filled = int((counts > 0).sum()), int(counts.sum())
     gaps = len(train) - filled
     by_count = np.argsort(-counts, kind="stable")
@@ -206,25 +208,27 @@ def _category_column(
         decided.empty.append(repr(name))
         return None
     if present == 1 and gaps == 0:
-        decided.constant.append(f"{name!r} ({found.names[int(by_count[0])]})")
+        decided.constant.append(f"{name!r} ({column_levels.names[int(by_count[0])]})")
         return None
     if present == 1:
         decided.gaps.append(
-            f"{name!r} ({_rows(gaps)}; all others are {found.names[int(by_count[0])]})"
+            f"{name!r} ({_rows(gaps)}; all others are {column_levels.names[int(by_count[0])]})"
         )
         return CategoryColumn(name, (), other=False, fill="", indicator=True)
     once = int((counts == 1).sum())
     if not common or (present > _MOST_LEVELS and 2 * once > filled):
         decided.ids.append(f"{name!r} ({present} different ones in {filled} training rows)")
         return None
-    kept = tuple(found.names[code] for code in common)
-    how = f"{len(kept)} levels" if len(kept) == present else (
-        f"{len(kept)} of {present} levels, the others as one"
+    own_levels = tuple(column_levels.names[code] for code in common)
+    how = f"{len(own_levels)} levels" if len(own_levels) == present else (
+        f"{len(own_levels)} of {present} levels, the others as one"
     )  # fmt: skip
     decided.categories.append(f"{name!r} ({how})")
     if gaps:
-        decided.gaps.append(f"{name!r} by its most common level {kept[0]} ({_rows(gaps)})")
-    return CategoryColumn(name, kept, other=len(kept) < present, fill=kept[0], indicator=gaps > 0)
+        decided.gaps.append(f"{name!r} by its most common level {own_levels[0]} ({_rows(gaps)})")
+    return CategoryColumn(
+        name, own_levels, other=len(own_levels) < present, fill=own_levels[0], indicator=gaps > 0
+    )
 
 
 def _rows(count: int) -> str:

@@ -133,8 +133,8 @@ def in_function_space(plan: Plan, draws: sundman.Draws) -> sundman.Draws:
         return draws
     some = jnp.asarray(plan.data.test.x[:_ROWS_AT_EVERY_DRAW])
     values = estimate.evaluate(draws, functools.partial(plan.posterior.predict, x=some))
-    seen = replace(draws, values=values, has_position=False, verdict=None)
-    return replace(seen, verdict=_joined(sundman.judge(seen), draws.verdict))
+    by_predictions = replace(draws, values=values, has_position=False, verdict=None)
+    return replace(by_predictions, verdict=_joined(sundman.judge(by_predictions), draws.verdict))
 
 
 def _joined(verdict: sundman.Verdict, other: sundman.Verdict | None) -> sundman.Verdict:

@@ -65,11 +65,11 @@ def read_target(table: Table, name: str) -> TargetCells:
                 f"the target {name!r} of {table.path} holds dates ({dates[name]}); write them as "
                 "numbers, such as days since a day"
             )
-        found = levels(cells)
-        if (wrong := stray_texts(table, name, found, texts)) is not None:
+        cell_levels = levels(cells)
+        if (wrong := stray_texts(table, name, cell_levels, texts)) is not None:
             raise UserError(f"{wrong}; write a number or nothing there")
-        rows = np.flatnonzero(found.codes >= 0)
-        return TargetCells(np.array(found.names)[found.codes[rows]], rows)
+        rows = np.flatnonzero(cell_levels.codes >= 0)
+        return TargetCells(np.array(cell_levels.names)[cell_levels.codes[rows]], rows)
     if np.isinf(values).any():
         line = table.lines[int(np.argmax(np.isinf(values)))]
         raise UserError(
@@ -115,8 +115,8 @@ def settle_target(
 
 def _classes(name: str, values: np.ndarray, fraction: float, seed: int, why: str) -> OwnTarget:
     """Classes, each of them with its share of the test rows."""
-    found, labels, counts = np.unique(values, return_inverse=True, return_counts=True)
-    classes = tuple(str(each) for each in found)
+    distinct, labels, counts = np.unique(values, return_inverse=True, return_counts=True)
+    classes = tuple(str(each) for each in distinct)
     if len(classes) < 2:
         raise UserError(
             f"the target has one class only ({shown(classes)}); there is nothing to learn"

@@ -74,7 +74,7 @@ class RunView:
         self._history = RunHistory()
         self._verdict: Verdict | None = None
         self._failure = ""
-        self._seen: Convergence | None = None
+        self._convergence: Convergence | None = None
         self.state: State = "waiting"
 
     def refresh(self) -> None:
@@ -86,7 +86,7 @@ class RunView:
             self._history.add(line)
         if new:
             with np.errstate(all="ignore"):  # potentials may be near the largest number there is
-                self._seen = self._history.convergence()
+                self._convergence = self._history.convergence()
         self.state = self._state()
         if self.state == "stopped" and self.path.is_dir():
             with suppress(StoreError):
@@ -147,7 +147,7 @@ class RunView:
         return Judgement("bad" if mark == "bad" else "look" if ending else mark, text + ending)
 
     def _so_far(self) -> tuple[Mark, str]:
-        report, seen = self._history.report, self._seen
+        report, convergence = self._history.report, self._convergence
         reasons = list(self._reasons())
         if reasons:
             worst: Mark = "bad" if any(mark == "bad" for mark, _ in reasons) else "look"
@@ -159,37 +159,38 @@ class RunView:
             return "open", f"Nothing to judge yet: {why}."
         if not report.stats:
             return "open", "Nothing to judge yet: it is in its burn-in."
-        if seen is None:
+        if convergence is None:
             return "open", "R-hat and ESS are not known: the log has no U per chain."
-        if math.isnan(seen.rhat):
+        if math.isnan(convergence.rhat):
             return "open", "Too early to tell: too few draws are in the log."
         return "good", "So far no reason was found to distrust this run."
 
     def _reasons(self) -> Iterator[tuple[Mark, str]]:
-        report, seen, T = self._history.report, self._seen, self._history.temperature
+        report, convergence, T = self._history.report, self._convergence, self._history.temperature
         if report is not None and report.diverged:
             yield (
                 "bad",
                 f"{report.diverged} of {report.chains} chains were lost: use a smaller step.",
             )
-        if seen is None:
+        if convergence is None:
             return
-        if T is not None and T > 0 and seen.temperature is not None:
-            value, error = seen.temperature
+        if T is not None and T > 0 and convergence.temperature is not None:
+            value, error = convergence.temperature
             off = abs(value - T)
             if off > ERRORS * error and off > TEMPERATURE * T:
                 advice = "use a smaller step" if value > T else "run longer, or use a smaller step"
                 yield (
                     "bad",
-                    f"The temperature is {_estimate(seen.temperature)}, not {T:g}: {advice}.",
+                    f"The temperature is {_estimate(convergence.temperature)}, not {T:g}: "
+                    f"{advice}.",
                 )
-        if seen.rhat > RHAT:
+        if convergence.rhat > RHAT:
             yield (
                 "look",
-                f"Split R-hat of U is {seen.rhat:.3g}, above {RHAT:g}: the chains disagree.",
+                f"Split R-hat of U is {convergence.rhat:.3g}, above {RHAT:g}: the chains disagree.",
             )
-        if seen.ess < ESS:
-            yield "look", f"U has {seen.ess:.0f} effective draws, fewer than {ESS:g}."
+        if convergence.ess < ESS:
+            yield "look", f"U has {convergence.ess:.0f} effective draws, fewer than {ESS:g}."
 
     def _ending(self) -> str:
         """What to do about a run that has stopped, or may have."""
@@ -223,17 +224,20 @@ class RunView:
 
     def _facts(self) -> Iterator[tuple[str, str]]:
         """What is known over the whole run so far."""
-        seen, T = self._seen, self._history.temperature
-        if seen is None:
+        convergence, T = self._convergence, self._history.temperature
+        if convergence is None:
             return
-        chains = "  ".join(f"{chain}: {figure(u)}" for chain, u in seen.of_chain.items())
+        chains = "  ".join(f"{chain}: {figure(u)}" for chain, u in convergence.of_chain.items())
         yield "U per chain", chains
-        yield "split R-hat of U", "-" if math.isnan(seen.rhat) else f"{seen.rhat:.4g}"
-        looked = f"of {count(seen.draws)} draws looked at"
-        yield "ESS of U", "-" if math.isnan(seen.ess) else f"{count(round(seen.ess))} {looked}"
-        if seen.temperature is not None:
+        yield "split R-hat of U", "-" if math.isnan(convergence.rhat) else f"{convergence.rhat:.4g}"
+        looked = f"of {count(convergence.draws)} draws looked at"
+        yield (
+            "ESS of U",
+            "-" if math.isnan(convergence.ess) else f"{count(round(convergence.ess))} {looked}",
+        )
+        if convergence.temperature is not None:
             should = "" if T is None else f", should be {T:g}"
-            yield "temperature so far", f"{_with_band(seen.temperature)}{should}"
+            yield "temperature so far", f"{_with_band(convergence.temperature)}{should}"
 
     def as_json(self) -> dict[str, Json]:
         """The run for the page: texts to show and curves to draw."""
@@ -305,9 +309,9 @@ class RunView:
 
     def _band(self) -> list[float] | None:
         """Two standard errors around the mean temperature."""
-        if self._seen is None or self._seen.temperature is None:
+        if self._convergence is None or self._convergence.temperature is None:
             return None
-        value, error = self._seen.temperature
+        value, error = self._convergence.temperature
         return None if math.isnan(error) else [value - 2 * error, value + 2 * error]
 
 
