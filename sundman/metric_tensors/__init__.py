@@ -9,11 +9,11 @@ positions that are not finite, which the guard of a run records as a divergence.
 """
 
 from sundman.metric_tensors.base import Metric
-from sundman.metric_tensors.fisher import Fisher as fisher
-from sundman.metric_tensors.fisher import PosteriorFisher as posterior_fisher
 from sundman.metric_tensors.matrices import Dense as dense
 from sundman.metric_tensors.matrices import Diagonal as diagonal
 from sundman.metric_tensors.matrices import DiagonalMetric
+from sundman.metric_tensors.matrices import Fisher as fisher
+from sundman.metric_tensors.matrices import PosteriorFisher as posterior_fisher
 from sundman.metric_tensors.monge import Monge as monge
 
 __all__ = [
