@@ -21,12 +21,12 @@ from sundman._types import PyTree, Settings
 from sundman.draws import Draws
 from sundman.draws.draws import open_draws
 from sundman.draws.trust import AllDivergedError, DivergenceError, Divergences
-from sundman.run import fingerprint, tuned
+from sundman.run import fingerprint
 from sundman.run.disk_sink import DiskSink, Stop, interruption, progress_of, to_checkpoint
 from sundman.run.execute import execute
 from sundman.run.inputs import TargetLike
 from sundman.run.schedule import Piece
-from sundman.run.setup import RunSetup, prepare
+from sundman.run.setup import RunSetup, begin_warm_up, prepare, with_tuned_sampler
 from sundman.run.spec import RunSpec, check_spec
 from sundman.run.state import Progress, RunState
 from sundman.store import arrays as stored_arrays
@@ -215,7 +215,7 @@ def start_stored(
     watching = _Watching(checkpoint_every, progress, as_watchers(watchers))
     if resume and exists(where):
         return _continue(open_run(where), lambda _: spec, watching)
-    warm = None if spec.auto is None else tuned.start(spec)
+    warm = None if spec.auto is None else begin_warm_up(spec)
     setup, state = _prepared(spec, warm)
     like, shapes = fingerprint.layout(spec, setup, state)
     about = fingerprint.describe(spec, setup, state, like)
@@ -260,7 +260,7 @@ def _prepared(
     """The run set up as it was asked for, before any warm-up."""
     if warm is None:
         return prepare(spec, size)
-    untuned, begins = tuned.with_tuned(spec, *warm)
+    untuned, begins = with_tuned_sampler(spec, *warm)
     return prepare(untuned, size, begins)
 
 
@@ -278,7 +278,7 @@ def _tuned(
             if stop.signal is not None and not warm.over:
                 message = f'stopped in the warm-up; go on with sundman.resume("{run.path}")'
                 raise interruption(stop.signal, message)
-    spec, begins = tuned.with_tuned(spec, problem, warm)
+    spec, begins = with_tuned_sampler(spec, problem, warm)
     setup, state = prepare(spec, size, begins)
     assert spec.tuning is not None
     plain, arrays = spec.tuning.to_parts()
@@ -311,7 +311,7 @@ def _continue(
         clean(run)
         spec = asked(run)
         first_draws = run.about.get("first_draws", spec.draws)
-        warm = None if spec.auto is None else tuned.start(replace(spec, draws=first_draws))
+        warm = None if spec.auto is None else begin_warm_up(replace(spec, draws=first_draws))
         size = _size_of(run)
         setup, first = _prepared(spec, warm, size)
         _refuse_another(run, spec, setup, first)

@@ -15,11 +15,10 @@ from sundman.draws import Draws
 from sundman.native import native_noise
 from sundman.run.execute import execute
 from sundman.run.inputs import TargetLike, one_target, settle_temperature, settle_units
-from sundman.run.setup import prepare
+from sundman.run.setup import DEFAULT_STEPS, UNTUNED, prepare, warmed_up
 from sundman.run.sinks import MemorySink
 from sundman.run.spec import RunSpec, check_spec, count_draws
 from sundman.run.step import STATS
-from sundman.run.tuned import DEFAULT_STEPS, UNTUNED, tuned
 from sundman.samplers import Sampler
 from sundman.tune import Auto, auto
 from sundman.verdict import safe_judge, warn
@@ -168,7 +167,7 @@ def sample(
     sink, everyone = MemorySink(), all_watchers(progress, watchers)
     begins = None
     if spec.auto is not None:
-        spec, begins = tuned(spec)
+        spec, begins = warmed_up(spec)
     setup, state = prepare(spec, begins=begins)
     with watched(everyone, spec.settings):
         state = execute(spec, setup, state, sink, everyone)

@@ -1,9 +1,12 @@
-"""A run set up: the plan of its loop, its guard, its pieces, and the state it begins with."""
+"""A run set up: the plan of its loop, its guard, its pieces, and the state it begins with.
+
+A sampler that tunes itself is replaced first by what its warm-up finds.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import cast
 
@@ -18,6 +21,7 @@ from sundman.draws.online import RunningAverage
 from sundman.draws.trust import Divergences
 from sundman.gradients import GradientEstimator, RemembersGradients, Streamed
 from sundman.noise import Purpose, Stream, fold, key_words
+from sundman.recipes.kinetic import baoab
 from sundman.run import inputs, schedule
 from sundman.run.engines import ByTime, Engine, InMemory, Streaming, most_batches
 from sundman.run.guard import Guard, rise_scale, size_of
@@ -27,10 +31,14 @@ from sundman.run.spec import RunSpec
 from sundman.run.state import Chain, RunState
 from sundman.run.step import Plan, coldest
 from sundman.samplers import Sampler, SamplerState
-from sundman.tune.warm_up import Start
+from sundman.tune.state import Problem, WarmUp
+from sundman.tune.warm_up import Start, begin, finish, warm_up
 from sundman.value import static
 
 _MOST_STEPS = 2**27  # of a compiled call, so that 16 times as many can be counted
+DEFAULT_STEPS = 20_000
+UNTUNED = baoab(1.0)
+"""Stands for the sampler in what was asked, until there is one."""
 
 
 def identity(position: PyTree) -> PyTree:
@@ -236,3 +244,45 @@ def replicated(gradient: GradientEstimator, number: int) -> Replicated:
 def copies(positions: PyTree, number: int) -> PyTree:
     """``number`` copies of every chain's position, along the second axis."""
     return jax.tree.map(lambda leaf: jnp.repeat(leaf[:, None], number, axis=1), positions)
+
+
+def begin_warm_up(spec: RunSpec) -> tuple[Problem, WarmUp]:
+    """The warm-up of a run before its first window."""
+    assert spec.auto is not None
+    of_sampler = spec.auto.temperature
+    temperature = inputs.temperature_of(
+        spec.target, None if of_sampler is None else float(of_sampler)
+    )
+    of_rows = spec.batch_size is not None  # the noise is measured on independent minibatches
+    gradient = inputs.as_gradient(spec.target, spec.batch_size, of_rows)
+    if isinstance(gradient, Streamed):
+        raise ValueError(
+            "a sampler that tunes itself looks at a minibatch twice, and host batches come once: "
+            "give the posterior its data in memory, or give a sampler"
+        )
+    of_run = inputs.as_gradient(spec.target, spec.batch_size, spec.replace)
+    positions = inputs.first_positions(spec.target, spec.init, spec.chains, spec.per_chain)
+    return begin(
+        spec.auto,
+        gradient,
+        of_run,
+        positions,
+        temperature,
+        spec.key,
+        independent=not of_rows or spec.replace or spec.chooses_rows,
+        most_burn_in=spec.draws * spec.thin // 2,
+    )
+
+
+def with_tuned_sampler(spec: RunSpec, problem: Problem, warm: WarmUp) -> tuple[RunSpec, Start]:
+    """The run with what the warm-up found, and where it begins."""
+    begins, tuning = finish(problem, warm)
+    of_rows = spec.batch_size is not None
+    replaced = spec.replace or (of_rows and spec.chooses_rows and problem.noise_taken_out)
+    return replace(spec, sampler=tuning.sampler, tuning=tuning, replace=replaced), begins
+
+
+def warmed_up(spec: RunSpec) -> tuple[RunSpec, Start]:
+    """The run after its warm-up, and where it begins."""
+    problem, warm = begin_warm_up(spec)
+    return with_tuned_sampler(spec, problem, warm_up(problem, warm))
