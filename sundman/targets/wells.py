@@ -43,8 +43,8 @@ import numpy as np
 from jax import Array
 
 from sundman import check
-from sundman.targets.assemble import by_quadrature
 from sundman.targets.base import Field, Points, Suggested, Target, indicator, namespace
+from sundman.targets.from_potential import by_quadrature
 from sundman.targets.quadrature import DEPTH, support
 from sundman.value import Number, Value
 

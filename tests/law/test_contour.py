@@ -15,7 +15,7 @@ from sundman import contour_sgld, integrators
 from sundman.estimate import Estimate
 from sundman.noise import Stream
 from sundman.targets import Target
-from sundman.targets.assemble import by_quadrature
+from sundman.targets.from_potential import by_quadrature
 
 BINS, TOP, CHAINS, LEARN = 20, 10.0, 128, 12_000
 

@@ -26,8 +26,8 @@ from transfer import leimkuhler_matthews
 import sundman
 from sundman.estimate import Estimate
 from sundman.targets import Target, quartic
-from sundman.targets.assemble import by_quadrature
 from sundman.targets.base import namespace
+from sundman.targets.from_potential import by_quadrature
 
 QUARTIC = quartic()
 TRUTH = QUARTIC.truth["x2"]

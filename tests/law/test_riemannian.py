@@ -24,8 +24,8 @@ from sundman.integrators import sgrld as sgrld_integrator
 from sundman.metric_tensors import Metric
 from sundman.noise import Stream
 from sundman.targets import gaussian, quartic
-from sundman.targets.assemble import by_quadrature
 from sundman.targets.base import namespace
+from sundman.targets.from_potential import by_quadrature
 
 QUARTIC = quartic()
 X2 = {"x2": lambda x: x[..., 0] ** 2}
