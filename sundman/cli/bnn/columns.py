@@ -233,3 +233,16 @@ def _category_column(
 
 def _rows(count: int) -> str:
     return f"{count} gap" if count == 1 else f"{count} gaps"
+
+
+def column_names(asked: Sequence[str] | None, header: Sequence[str]) -> list[str]:
+    """Names of columns as they were asked for, several in a text with commas between them."""
+    texts = [asked] if isinstance(asked, str) else asked or []
+    if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):
+        raise UserError(f'columns are named by a list, got {asked!r}; write it as ["a", "b"]')
+    return [
+        name.strip()
+        for text in texts
+        for name in ([text] if text in header else text.split(","))
+        if name.strip()
+    ]

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sundman import data as datasets
-from sundman.cli.bnn.columns import asked_columns, choose_columns, shown
+from sundman.cli.bnn.columns import asked_columns, choose_columns, column_names, shown
 from sundman.cli.bnn.preprocessing import Preprocessing, TargetScale
 from sundman.cli.bnn.table import read_table
 from sundman.cli.bnn.target import OwnTarget, SplitRows, read_target, settle_target
@@ -129,7 +129,7 @@ def _own_table(settings: DataSettings) -> LoadedData:
         raise UserError(f"--csv needs --target; name one of its columns: {', '.join(header)}")
     if name not in header:
         raise UserError(f"{table.path} has no column {name!r}; {nearest(name, header)}")
-    asked, drop = (_column_names(names, header) for names in (settings.columns, settings.drop))
+    asked, drop = (column_names(names, header) for names in (settings.columns, settings.drop))
     candidates = asked_columns(table, name, asked, drop)
     values, rows = read_target(table, name)
     target = _settle(settings, name, values)
@@ -159,19 +159,6 @@ def _own_table(settings: DataSettings) -> LoadedData:
 
 def _rows(count: int) -> str:
     return "1 row has" if count == 1 else f"{count} rows have"
-
-
-def _column_names(asked: Sequence[str] | None, header: Sequence[str]) -> list[str]:
-    """Names of columns as they were asked for, several in a text with commas between them."""
-    texts = [asked] if isinstance(asked, str) else asked or []
-    if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):
-        raise UserError(f'columns are named by a list, got {asked!r}; write it as ["a", "b"]')
-    return [
-        name.strip()
-        for text in texts
-        for name in ([text] if text in header else text.split(","))
-        if name.strip()
-    ]
 
 
 def _settle(settings: DataSettings, name: str, values: np.ndarray) -> OwnTarget:
