@@ -10,7 +10,7 @@ WORKERS ?= 2
 # The peers we are timed against bring torch and their own requirements: an environment of their own.
 BENCH := $(VENV)-bench
 
-.PHONY: demo test test-slow test-all lint bench bench-scaling docs constraints clean
+.PHONY: demo test test-slow test-all lint bench bench-scaling docs docs-test docs-figures constraints clean
 
 $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
@@ -56,6 +56,14 @@ bench-scaling: $(BENCH)/.installed
 
 docs: $(VENV)/.docs-installed
 	$(BIN)/mkdocs build --strict
+
+# Every code block of the README and the pages, also the long ones.
+docs-test: $(VENV)/.test-installed
+	$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup -m '' tests/test_pages.py tests/test_readme.py $(wildcard tests/test_guide*.py)
+
+# Outputs and figures of the pages that show what their code prints, made anew.
+docs-figures: $(VENV)/.test-installed
+	$(BIN)/python docs/pages.py docs/concepts.md $(wildcard docs/tutorials/*.md)
 
 constraints: $(VENV)/.test-installed $(VENV)/.lint-installed $(VENV)/.docs-installed $(BENCH)/.installed
 	for python in $(BIN)/python $(BENCH)/bin/python; do \

@@ -36,7 +36,7 @@ from sundman.tune.state import TuningError
 ROOT = Path(__file__).parents[1]
 RESULT = ROOT / "results" / "auto-benchmark.json"
 REFERENCE = ROOT / "results" / "auto-reference.json"
-PAGE = ROOT / "docs" / "self-tuning.md"
+PAGE = ROOT / "docs" / "auto-evidence.md"
 SEED, CHAINS, STEPS, NUTS_WARM_UP, NUTS_MOST = 1, 16, 20_000, 1000, 5000
 REFERENCE_SETTINGS = {"chains": 16, "warm_up": 1000, "draws": 5000, "acceptance": 0.9, "seed": 0}
 SHORTER = {"gaussian_process": 3000, "stochastic_volatility": 2500}  # draws of the reference

@@ -1,4 +1,4 @@
-"""The table of benchmarks/auto.py, on the screen and in docs/self-tuning.md."""
+"""The table of benchmarks/auto.py, on the screen and in docs/auto-evidence.md."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def print_rows(result: dict[str, Any]) -> None:
 
 def write_section(result: dict[str, Any], page: Path) -> None:
     """Put the table between its two marks on the page, in a new section if there are none."""
-    text = page.read_text() if page.exists() else "# Self-tuning\n"
+    text = page.read_text() if page.exists() else f"# {TITLE}\n"
     if BEGIN not in text:
         text = f"{text.rstrip()}\n\n## {TITLE}\n\n{BEGIN}\n{END}\n"
     before, rest = text.split(BEGIN)

@@ -64,9 +64,11 @@ its outcome is decided by the numbers, by the rule stated under the table. Error
 errors. The scale says how large the run was: `paper` is the published setting, `standard` and
 `quick` are smaller, so their numbers are not those of the paper's table.
 
-    python -m sundman.paper all --scale quick      # minutes
-    python -m sundman.paper all --scale standard   # an hour
-    python -m sundman.paper table1 --scale paper   # 17 minutes for each row and seed
+```bash
+python -m sundman.paper all --scale quick      # minutes
+python -m sundman.paper all --scale standard   # an hour
+python -m sundman.paper table1 --scale paper   # 17 minutes for each row and seed
+```
 """
 
 

@@ -39,7 +39,7 @@ from sundman.tune.state import (
     dynamics,
 )
 
-_BIAS_SCALE = 0.35  # the bias of an average over its sd and sqrt(v): see docs/self-tuning.md
+_BIAS_SCALE = 0.35  # the bias of an average over its sd and sqrt(v): see docs/bias.md
 _NOISE_VARIES = 0.05  # the covariance of the noise over the law, as a share of it
 
 

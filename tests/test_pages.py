@@ -1,0 +1,135 @@
+"""Every code block of the README and of docs runs as printed, or says above it why it cannot.
+
+The long pages are slow tests; `make docs-test` runs all of them.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+import shlex
+import sys
+import tomllib
+from pathlib import Path
+
+import matplotlib as mpl
+import pytest
+
+ROOT = Path(__file__).parents[1]
+sys.path.insert(0, str(ROOT / "docs"))
+import pages
+
+PAGES = {
+    str(path.relative_to(ROOT)): path for path in [ROOT / "README.md", *ROOT.glob("docs/**/*.md")]
+}
+LANGUAGES = {"python", "bash", "text", "toml"}
+# These are followed by tests of their own, which put what they add into the library.
+FOLLOWED = {f"docs/adding{each}.md" for each in ("", "-data", "-prior", "-target")}
+# Pages that take more than three seconds as printed.
+LONG: set[str] = set()
+
+
+def blocks(name: str) -> list[pages.Block]:
+    return list(pages.blocks(PAGES[name].read_text(encoding="utf-8")))
+
+
+WITH_PYTHON = [
+    pytest.param(name, marks=[pytest.mark.slow] if name in LONG else [])
+    for name in sorted(set(PAGES) - FOLLOWED)
+    if any(block.language == "python" and not block.not_run for block in blocks(name))
+]
+
+
+@pytest.mark.parametrize("name", WITH_PYTHON)
+def test_the_python_of_a_page_runs_as_printed(name: str, optimised: None) -> None:
+    mpl.use("Agg")
+    shown = pages.outputs(PAGES[name].read_text(encoding="utf-8"))
+    for ran in pages.run(PAGES[name], {}):
+        if output := shown.get(ran.block.first):
+            stored = pages.without_numbers(output.code)
+            assert pages.without_numbers(pages.wrapped(ran.printed)) == stored
+    mpl.pyplot.close("all")
+
+
+def commands() -> list[tuple[str, str]]:
+    found = []
+    for name in PAGES:
+        for block in blocks(name):
+            if block.language == "bash" and block.not_run is None:
+                lines = block.code.replace("\\\n", " ").splitlines()
+                found += [(name, line.strip()) for line in lines if line.strip()]
+    return found
+
+
+@pytest.mark.parametrize("name, command", commands())
+def test_a_command_is_one_that_there_is(name: str, command: str) -> None:
+    words = shlex.split(command, comments=True)
+    while words and re.fullmatch(r"[A-Z_]+=\S*", words[0]):  # a setting of the environment
+        words.pop(0)
+    if not words:  # a comment
+        return
+    program, *arguments = words
+    {"sundman": sundman, "python": python, "pip": pip, "make": make}[program](arguments)
+
+
+def sundman(arguments: list[str]) -> None:
+    """The parser takes them."""
+    import typer.main
+
+    from sundman.cli.app import app
+
+    group = typer.main.get_command(app)
+    context = group.make_context("sundman", list(arguments))
+    name, command, rest = group.resolve_command(context, arguments)
+    command.make_context(name, rest, parent=context)
+
+
+def python(arguments: list[str]) -> None:
+    match arguments:
+        case ["-m", module, *_]:
+            assert importlib.util.find_spec(module) is not None
+        case ["-c", code, *rest]:
+            compile(code, "-c", "exec")
+            sundman_options = [word for word in rest if word.startswith("--")]
+            assert set(sundman_options) <= {"--sampler", "--seeds"}
+        case [script, *_]:
+            assert (ROOT / script).is_file(), script
+
+
+def pip(arguments: list[str]) -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    for name in re.findall(r"\w+", "".join(re.findall(r"\[(.*?)\]", " ".join(arguments)))):
+        assert name in project["optional-dependencies"]
+
+
+def make(arguments: list[str]) -> None:
+    assert re.search(rf"^{arguments[0]}:", (ROOT / "Makefile").read_text(), re.MULTILINE)
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_every_block_has_a_language(name: str) -> None:
+    assert {block.language for block in blocks(name)} <= LANGUAGES
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_no_block_is_made_by_indenting(name: str) -> None:
+    """Such a block has no language, so that nobody would run it."""
+    lines = PAGES[name].read_text(encoding="utf-8").splitlines()
+    for block in blocks(name):
+        lines[block.first : block.last] = ["."] * (block.last - block.first)
+    inside = ""  # the last line that is not indented: a list item or a note may have more paragraphs
+    for before, line in zip(["", *lines], lines, strict=False):
+        indented = line.startswith("    ") and not before.strip()
+        assert not indented or re.match(r"[-*] |\d+\. |!!! |\?\?\? ", inside), line
+        if line and not line.startswith(" "):
+            inside = line
+
+
+def test_few_blocks_are_not_run() -> None:
+    not_run = [(name, block.not_run) for name in PAGES for block in blocks(name) if block.not_run]
+    assert len(not_run) <= 3, not_run
+
+
+@pytest.mark.parametrize("path", re.findall(r"\]\(([^)#:]+)\)", (ROOT / "README.md").read_text()))
+def test_links_of_the_readme_lead_to_files(path: str) -> None:
+    assert (ROOT / path).is_file()
