@@ -150,7 +150,9 @@ def _pictures(text: str) -> dict[int, list[str]]:
     starts = [block for block in blocks(text) if block.language == "python"]
     ends = [*(block.first for block in starts[1:]), len(lines)]
     return {
-        block.first: [match[1] for line in lines[block.last : end] if (match := _PICTURE.match(line))]
+        block.first: [
+            match[1] for line in lines[block.last : end] if (match := _PICTURE.match(line))
+        ]
         for block, end in zip(starts, ends, strict=True)
     }
 

@@ -8,25 +8,31 @@ from __future__ import annotations
 import importlib.util
 import re
 import shlex
-import sys
 import tomllib
 from pathlib import Path
 
-import matplotlib as mpl
+import matplotlib.pyplot as plt
 import pytest
 
-ROOT = Path(__file__).parents[1]
-sys.path.insert(0, str(ROOT / "docs"))
-import pages
+from docs import pages
 
+ROOT = Path(__file__).parents[1]
 PAGES = {
     str(path.relative_to(ROOT)): path for path in [ROOT / "README.md", *ROOT.glob("docs/**/*.md")]
 }
 LANGUAGES = {"python", "bash", "text", "toml"}
 # These are followed by tests of their own, which put what they add into the library.
 FOLLOWED = {f"docs/adding{each}.md" for each in ("", "-data", "-prior", "-target")}
-# Pages that take more than three seconds as printed.
-LONG: set[str] = set()
+# Pages whose program is done in three seconds; the others are slow tests.
+QUICK = {
+    "docs/api/report.md",
+    "docs/api/watch.md",
+    "docs/lag.md",
+    "docs/noise.md",
+    "docs/optimizers.md",
+    "docs/samplers.md",
+    "docs/targets.md",
+}
 
 
 def blocks(name: str) -> list[pages.Block]:
@@ -34,21 +40,21 @@ def blocks(name: str) -> list[pages.Block]:
 
 
 WITH_PYTHON = [
-    pytest.param(name, marks=[pytest.mark.slow] if name in LONG else [])
+    pytest.param(name, marks=[] if name in QUICK else [pytest.mark.slow])
     for name in sorted(set(PAGES) - FOLLOWED)
     if any(block.language == "python" and not block.not_run for block in blocks(name))
 ]
 
 
 @pytest.mark.parametrize("name", WITH_PYTHON)
-def test_the_python_of_a_page_runs_as_printed(name: str, optimised: None) -> None:
-    mpl.use("Agg")
+def test_the_python_of_a_page_runs_as_printed(name: str) -> None:
+    plt.switch_backend("Agg")
     shown = pages.outputs(PAGES[name].read_text(encoding="utf-8"))
     for ran in pages.run(PAGES[name], {}):
         if output := shown.get(ran.block.first):
             stored = pages.without_numbers(output.code)
             assert pages.without_numbers(pages.wrapped(ran.printed)) == stored
-    mpl.pyplot.close("all")
+    plt.close("all")
 
 
 def commands() -> list[tuple[str, str]]:
@@ -117,7 +123,9 @@ def test_no_block_is_made_by_indenting(name: str) -> None:
     lines = PAGES[name].read_text(encoding="utf-8").splitlines()
     for block in blocks(name):
         lines[block.first : block.last] = ["."] * (block.last - block.first)
-    inside = ""  # the last line that is not indented: a list item or a note may have more paragraphs
+    inside = (
+        ""  # the last line that is not indented: a list item or a note may have more paragraphs
+    )
     for before, line in zip(["", *lines], lines, strict=False):
         indented = line.startswith("    ") and not before.strip()
         assert not indented or re.match(r"[-*] |\d+\. |!!! |\?\?\? ", inside), line
@@ -133,3 +141,68 @@ def test_few_blocks_are_not_run() -> None:
 @pytest.mark.parametrize("path", re.findall(r"\]\(([^)#:]+)\)", (ROOT / "README.md").read_text()))
 def test_links_of_the_readme_lead_to_files(path: str) -> None:
     assert (ROOT / path).is_file()
+
+
+# What a newcomer asks, where it is answered, and words of the answer in the first paragraph there.
+QUESTIONS = {
+    "How do I install it?": ("start.md#install", "pip install"),
+    "What do I pass as temperature?": ("units.md", "Nothing: 1 is the posterior"),
+    "What is N, and who needs it?": ("units.md", "`sundman.Posterior`, which knows its rows"),
+    "Why are draws weighted?": ("weights.md", "fewer steps where it takes long ones"),
+    "It says it should not be trusted yet. What now?": (
+        "faq.md#the-run-says-it-should-not-be-trusted-what-now",
+        "mostly that is a longer run",
+    ),
+    "How many chains?": ("faq.md#how-many-chains", "Four."),
+    "How many steps?": ("faq.md#how-many-steps", "Until the verdict is good"),
+    "Can I use my Flax model?": ("networks.md", r"Yes: a posterior takes any function"),
+    "It does not fit into memory": ("faq.md#it-does-not-fit-into-memory", "`collect=`"),
+    "NaN?": ("faq.md#my-chain-is-nan", "The step is too long"),
+    "How do I go on with a run that was killed?": ("runs.md", r"`sundman.resume\(path\)`"),
+    "What is zeta?": ("glossary.md#the-step", "running average of the squared norm"),
+    "How large should a minibatch be?": (
+        "faq.md#how-large-should-a-minibatch-be",
+        "a quarter of the rows up to 500",
+    ),
+    "Which sampler do I take?": ("samplers.md", "None: leave it out"),
+    "How wrong is the result?": ("bias.md", "There are two errors"),
+    "R-hat of my network's weights is bad": (
+        "faq.md#r-hat-of-the-weights-of-my-network-is-bad",
+        "usual and does not decide",
+    ),
+    "My data is a table": ("cli.md#your-own-table", "The table needs a header"),
+    "Can I keep my training loop?": (
+        "faq.md#can-i-keep-my-training-loop",
+        "a sampler is an optax gradient transformation",
+    ),
+}
+
+
+def links(name: str) -> set[str]:
+    """The pages that a page links to, with their sections."""
+    text = PAGES[f"docs/{name}"].read_text(encoding="utf-8")
+    return set(re.findall(r"\]\(([\w/-]+\.md(?:#[\w-]+)?)\)", text))
+
+
+@pytest.mark.parametrize("question", QUESTIONS)
+def test_a_question_is_answered_two_clicks_away_in_the_first_paragraph(question: str) -> None:
+    where, answer = QUESTIONS[question]
+    page, _, section = where.partition("#")
+    one_click = links("index.md")
+    # The second click is the section's, in the table of contents beside the page.
+    assert where in one_click or page in {link.partition("#")[0] for link in one_click}
+    text = PAGES[f"docs/{page}"].read_text(encoding="utf-8")
+    headings = re.findall(r"^#+ .+$", text, re.MULTILINE)
+    named = {
+        re.sub(r"[^\w -]", "", each.lstrip("# ").lower()).replace(" ", "-"): each
+        for each in headings
+    }
+    start = text.index(named[section] if section else headings[0])
+    lines = text[start:].split("\n", 1)[1].lstrip("\n")
+    if section == "the-step":  # a glossary: the paragraph that begins with the word
+        lines = lines[lines.index("**zeta**") :]
+    if section in ("install", "your-own-table"):  # a command comes first
+        first = "\n\n".join(lines.split("\n\n")[:2])
+    else:
+        first = lines.split("\n\n")[0]
+    assert re.search(answer, first.replace("\n", " ")), first

@@ -1,10 +1,16 @@
 """The README's examples run as shown and find the posterior."""
 
+import os
 import re
+import shlex
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
+
+from docs import pages
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -44,3 +50,33 @@ def test_the_first_page_runs_as_printed(capsys):
     # least squares of these rows; the prior is too wide to matter
     assert abs(mean.value["slope"] - 2506.4) < 5 * mean.error["slope"] + 1.0
     assert predicted.sd == pytest.approx(20_000.0, rel=0.01)
+
+
+def commands(name):
+    """What the shell blocks of a page tell a new user to type, the installation aside."""
+    found = []
+    for block in pages.blocks((ROOT / name).read_text(encoding="utf-8")):
+        if block.language == "bash":
+            found += [line for line in block.code.splitlines() if not line.startswith("pip ")]
+    return found
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("command", [*commands("README.md"), *commands("docs/start.md")])
+def test_commands_work_as_printed(command, tmp_path):
+    rng = np.random.default_rng(0)
+    area, city = rng.normal(80.0, 20.0, 200), rng.choice(["Rome", "Bern"], 200)
+    price = 2_500.0 * area + 50_000.0 * (city == "Bern") + rng.normal(0.0, 1e4, 200)
+    rows = [f"{a:.1f},{c},{p:.0f}" for a, c, p in zip(area, city, price, strict=True)]
+    (tmp_path / "houses.csv").write_text("\n".join(["area,city,price", *rows]))
+    done = subprocess.run(
+        [sys.executable, "-m", "sundman.cli", *shlex.split(command, comments=True)[1:]],
+        cwd=tmp_path,
+        env={**os.environ, "XDG_CACHE_HOME": str(tmp_path / "cache")},
+        capture_output=True,
+        text=True,
+        timeout=600,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert re.search(r"^(Verdict|Report): ", done.stdout, flags=re.MULTILINE), done.stdout
