@@ -84,7 +84,7 @@ def sundman(arguments: list[str]) -> None:
 
     from sundman.cli.app import app
 
-    group = typer.main.get_command(app)
+    group = typer.main.get_group(app)
     context = group.make_context("sundman", list(arguments))
     name, command, rest = group.resolve_command(context, arguments)
     command.make_context(name, rest, parent=context)
