@@ -87,6 +87,7 @@ def sundman(arguments: list[str]) -> None:
     group = typer.main.get_group(app)
     context = group.make_context("sundman", list(arguments))
     name, command, rest = group.resolve_command(context, arguments)
+    assert command is not None
     command.make_context(name, rest, parent=context)
 
 
