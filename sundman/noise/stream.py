@@ -101,6 +101,7 @@ class Purpose(IntEnum):
     FRESH_MOMENTUM = 9
     SCALE_MOVES = 10
     POSITION_NOISE = 11
+    SUBSPACE_NOISE = 12
 
 
 class Stream(NamedTuple):

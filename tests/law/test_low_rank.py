@@ -13,6 +13,7 @@ import pytest
 
 import sundman
 from sundman import clocks, gradients, integrators
+from sundman.integrators._low_rank import _leading
 from sundman.noise import Purpose, gaussian, substream
 
 CHAINS, STEPS, THIN = 24, 6000, 10
@@ -82,8 +83,10 @@ def test_less_share_less_heat():
     assert heat[0] > 3 * errors[0]
 
 
-def test_it_finds_the_direction():
-    draws_state = sundman.compose(LOW_RANK.with_temperature(1.0), clocks.constant(0.02))
+@pytest.mark.parametrize("every", [2, 5])
+def test_it_finds_the_direction(every):
+    integrator = LOW_RANK.with_temperature(1.0).replace(every=every)
+    draws_state = sundman.compose(integrator, clocks.constant(0.02))
     estimator = LoudDirection(DIRECTION, LOUD)
     state = draws_state.init(jnp.zeros(5), jax.random.key(0))
 
@@ -97,3 +100,25 @@ def test_it_finds_the_direction():
     loudest = np.asarray(state.motion.directions[-1])
     assert abs(loudest @ DIRECTION) > 0.99
     assert float(state.motion.variances[-1]) == pytest.approx(LOUD**2, rel=0.35)
+
+
+def test_the_directions_are_those_of_the_whole_matrix():
+    """The leading eigenvectors of old V' diag(s) V + (1 - old) rows' rows / k, over two arrays."""
+    k, shapes = 3, {"a": (4, 2), "b": (5,)}
+    keys = jax.random.split(jax.random.key(3), 4)
+    normal = [
+        {name: jax.random.normal(key, (k, *shape)) for name, shape in shapes.items()}
+        for key in keys[:2]
+    ]
+
+    def flat(tree):
+        return np.concatenate([np.reshape(leaf, (k, -1)) for leaf in jax.tree.leaves(tree)], axis=1)
+
+    V, _ = np.linalg.qr(flat(normal[0]).T)
+    V = {"a": jnp.asarray(V.T[:, :8].reshape(k, 4, 2)), "b": jnp.asarray(V.T[:, 8:])}
+    rows, s, old = normal[1], np.array([0.5, 1.0, 3.0]), 0.6
+    new, values = _leading(V, jnp.asarray(s, jnp.float32), rows, jnp.float32(old))
+    whole = old * (flat(V).T * s) @ flat(V) + (1 - old) / k * flat(rows).T @ flat(rows)
+    wanted, vectors = np.linalg.eigh(whole)
+    np.testing.assert_allclose(values, wanted[-k:], rtol=1e-4)
+    np.testing.assert_allclose(np.abs(flat(new) @ vectors[:, -k:]), np.eye(k), atol=1e-3)
