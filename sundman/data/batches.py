@@ -21,12 +21,15 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
+from jax.sharding import PartitionSpec
 
 from sundman import check
 from sundman._types import PyTree
 from sundman.data.base import as_examples
 from sundman.noise import Purpose, Stream, fold, threefry2x32
 
+DATA_AXIS = "data"
+"""The axis of a mesh over which the rows of a minibatch are split."""
 _ROUNDS = 8
 
 
@@ -135,8 +138,16 @@ ORDERS: dict[str, Callable[[Stream, int, int], tuple[Array, Array | None]]] = {
 
 
 def take_rows(tree: PyTree, rows: Array) -> PyTree:
-    """The given rows of every array of a pytree."""
-    return jax.tree.map(lambda leaf: jnp.take(leaf, rows, axis=0, mode="clip"), tree)
+    """The given rows of every array of a pytree; on a mesh, each device has its part of them."""
+    return jax.tree.map(lambda leaf: _split(jnp.take(leaf, rows, axis=0, mode="clip")), tree)
+
+
+def _split(rows: Array) -> Array:
+    """The rows over the axis ``data`` of the mesh that this is traced for, if there is one."""
+    size = jax.sharding.get_abstract_mesh().shape.get(DATA_AXIS, 1)
+    if size == 1 or len(rows) % size:
+        return rows
+    return lax.with_sharding_constraint(rows, PartitionSpec(DATA_AXIS))
 
 
 @jax.tree_util.register_static

@@ -85,6 +85,7 @@ def read(path: str | os.PathLike[str], like: Mapping[str, PyTree] | None = None)
         "diverged_times": progress.get("diverged_times", [0] * run.about["chains"]),
         "finished": progress["finished"],
         "path": str(run.path),
+        **({"devices": progress["devices"]} if "devices" in progress else {}),
     }
     fields = {
         "values": _tree(run, "values", like, [arrays.lazy(name) for name in names]),

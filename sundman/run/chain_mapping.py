@@ -58,9 +58,16 @@ def _first(tree: PyTree) -> PyTree:
     return jax.tree.map(lambda leaf: leaf[0], tree)
 
 
-def runs_sequentially(positions: PyTree) -> bool:
-    """Whether one program runs chains at these positions one after the other."""
+def runs_sequentially(positions: PyTree, together: bool | None = None) -> bool:
+    """Whether one program runs chains at these positions one after the other.
+
+    Args:
+      positions: with a leading axis of chains.
+      together: decided already, for chains that are a part of more: see :class:`Plan`.
+    """
     leaves = jax.tree.leaves(positions)
+    if together is not None:
+        return len(leaves[0]) > 1 and not together
     few = len(leaves[0]) <= _FEW
     return len(leaves[0]) > 1 and (few or _is_large(leaves)) and jax.default_backend() == "cpu"
 
@@ -190,7 +197,7 @@ def draw_in_blocks(
         return lax.fori_loop(jnp.uint32(0), count, body, (chains, records))
 
     *_, record = jax.eval_shape(of_all, plan, jnp.uint32(0), chains)
-    if not runs_sequentially(positions):
+    if not runs_sequentially(positions, plan.together):
         room = jax.tree.map(lambda x: lax.empty((capacity, *x.shape), x.dtype), record)
         in_row = lambda index, to, leaf: lax.dynamic_update_index_in_dim(to, leaf, index, 0)  # noqa: E731
         chains, records = over_draws(plan, chains, room, in_row)
@@ -230,7 +237,6 @@ def join_draws(records: Sequence[PyTree], draws: int) -> PyTree:
     return jax.tree.map(side_by_side, *records)
 
 
-def draws_first(records: PyTree, positions: PyTree) -> PyTree:
-    """The records of a block on the host with axes (draw, chain), however chains were run."""
-    swap = runs_sequentially(positions)
+def draws_first(records: PyTree, swap: bool) -> PyTree:
+    """The records of a block on the host with axes (draw, chain); ``swap``: they are the others."""
     return jax.tree.map(lambda x: np.swapaxes(np.asarray(x), 0, 1) if swap else x, records)

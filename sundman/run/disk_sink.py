@@ -5,53 +5,59 @@ from __future__ import annotations
 import signal
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from types import FrameType, TracebackType
-from typing import Self, TypeAlias, TypeVar
+from typing import Self, TypeAlias
 
 import jax
 import numpy as np
 
-from sundman._trees import leaf_names, named_leaves
+from sundman._trees import named_leaves
 from sundman._types import PyTree, Settings
 from sundman.draws.trust import Failure
-from sundman.run.sinks import joined
+from sundman.run import hosts
+from sundman.run.devices import Layout
+from sundman.run.sinks import columns, joined
 from sundman.run.state import RunState
 from sundman.run.step import Record
 from sundman.store import checkpoint
 from sundman.store.arrays import Arrays
+from sundman.store.checkpoint import Part
 from sundman.store.directory import Run
 from sundman.store.files import writing
 from sundman.watch.events import Watcher
 
-Column = TypeVar("Column", np.ndarray, jax.ShapeDtypeStruct)
 Handler: TypeAlias = Callable[[int, FrameType | None], object] | int | None
 _FLUSH_SECONDS = 10.0
 _FLUSH_BYTES = 64 * 2**20
 _CHECKPOINT_SECONDS = 30.0
 
 
-def columns(values: PyTree, weight: Column, stats: Mapping[str, Column]) -> dict[str, Column]:
-    """What a record holds, by the names of the arrays on disk."""
-    leaves = zip(leaf_names(values), jax.tree.leaves(values), strict=True)
-    return {
-        **{f"values/{name}": leaf for name, leaf in leaves},
-        "weight": weight,
-        **{f"stats/{name}": leaf for name, leaf in stats.items()},
-    }
+def to_checkpoint(state: RunState, replicas: int, layout: Layout | None = None) -> checkpoint.Tree:
+    """A state by the names of its leaves, and the positions as ``draws.last`` has them.
+
+    Args:
+      state: of a run.
+      replicas: of its sampler.
+      layout: where its chains are; of several processes, each has the part that it writes.
+    """
+    state_by_name = {**state._asdict(), "position": state.position(replicas)}
+    if layout is not None:
+        rows = np.searchsorted(layout.local, layout.written)
+        for name in ("chains", "averages", "position"):
+            local = layout.to_local(state_by_name[name])
+            state_by_name[name] = jax.tree.map(lambda leaf: leaf[rows], local)
+    return {name: named_leaves(part) for name, part in state_by_name.items()}
 
 
-def to_checkpoint(state: RunState, replicas: int) -> checkpoint.Tree:
-    """A state by the names of its leaves, and the positions as ``draws.last`` has them."""
-    parts = {name: named_leaves(part) for name, part in state._asdict().items()}
-    return {**parts, "position": named_leaves(state.position(replicas))}
-
-
-def progress_of(state: RunState, *, finished: bool, failure: Failure | None = None) -> Settings:
+def progress_of(
+    state: RunState, layout: Layout, *, finished: bool, failure: Failure | None = None
+) -> Settings:
     """What a run says about how far it is, beside its draws."""
     known = state.divergences
     return {
         **state.progress._asdict(),
+        **layout.settings,
         "diverged": known.draw.tolist(),
         "diverged_step": known.step.tolist(),
         "diverged_times": known.times.tolist(),
@@ -68,12 +74,13 @@ class DiskSink:
     durable before the file that says how many draws count names it.
 
     Args:
-      run: its directory, locked by this process.
+      run: its directory, locked by this process, or by the first of several.
       arrays: the draws that are there.
       every: pieces between checkpoints.
       stop: whether a signal asked to stop.
       watchers: are told of checkpoints.
       replicas: of the sampler.
+      layout: the devices of the run.
     """
 
     def __init__(
@@ -84,9 +91,10 @@ class DiskSink:
         stop: Stop,
         watchers: Sequence[Watcher],
         replicas: int,
+        layout: Layout,
     ) -> None:
         self._run, self._every, self._stop, self._watchers = run, every, stop, watchers
-        self._arrays, self._replicas = arrays, replicas
+        self._arrays, self._replicas, self._layout = arrays, replicas, layout
         self._waiting: list[Record] = []
         self._bytes = 0
         self._flushed = self._saved = time.perf_counter()
@@ -105,16 +113,18 @@ class DiskSink:
             due = now - self._saved > _CHECKPOINT_SECONDS
         else:
             due = done.pieces % self._every == 0
-        due |= over or save or self._stop.signal is not None
-        if due or self._bytes > _FLUSH_BYTES or now - self._flushed > _FLUSH_SECONDS:
+        flush = self._bytes > _FLUSH_BYTES or now - self._flushed > _FLUSH_SECONDS
+        asked = 0 if self._stop.signal is None else int(self._stop.signal)
+        due, flush, asked = hosts.highest(int(due or over or save), int(flush), asked)
+        due = due or asked
+        if due or flush:
             self._flush(state)
         if due:
             self._checkpoint(state)
         if over or failure is not None:  # said last: a finished run has its last state on disk
-            with writing("the end of the run", self._run.path, self._arrays.draws):
-                end = progress_of(state, finished=over, failure=failure)
-                self._run.write_progress(self._arrays, end)
-        if self._stop.signal is not None and not over:
+            self._say_end(state, over=over, failure=failure)
+        if asked and not over:
+            self._stop.signal = signal.Signals(asked)
             message = (
                 f'stopped after draw {done.draws}; go on with sundman.resume("{self._run.path}")'
             )
@@ -122,24 +132,59 @@ class DiskSink:
                 watcher.event("interrupted", message, signal=self._stop.signal.name)
             raise interruption(self._stop.signal, message)
 
+    def _say_end(self, state: RunState, *, over: bool, failure: Failure | None) -> None:
+        """Say that the run is over, once every process has saved its last state."""
+        hosts.highest(0)
+        if hosts.is_first():
+            with writing("the end of the run", self._run.path, self._arrays.draws):
+                end = progress_of(state, self._layout, finished=over, failure=failure)
+                self._run.write_progress(self._arrays, end)
+        hosts.highest(0)
+
     def _flush(self, state: RunState) -> None:
-        path, lock = self._run.path, self._run.lock
-        assert lock is not None  # only the process that holds it writes
-        lock.check()
+        path = self._run.path
+        self._check_lock()
         with writing("draws", path, self._arrays.draws):
             if self._waiting:
-                self._arrays.write(columns(*joined(self._waiting)))
-            lock.check()
-            self._run.write_progress(self._arrays, progress_of(state, finished=False))
+                self._write(joined(self._waiting))
+            self._check_lock()
+            if hosts.is_first():
+                progress = progress_of(state, self._layout, finished=False)
+                self._run.write_progress(self._arrays, progress)
         self._bytes = 0
         self._waiting.clear()
         self._flushed = time.perf_counter()
 
+    def _check_lock(self) -> None:
+        """Only the first process holds it, and writes what is not of its own chains."""
+        if hosts.is_first():
+            assert self._run.lock is not None
+            self._run.lock.check()
+
+    def _write(self, draws: tuple[PyTree, np.ndarray, dict[str, np.ndarray]]) -> None:
+        """Write the groups of chains whose first one is written here, and share their checksums."""
+        layout, arrays = self._layout, self._arrays
+        group = next(iter(arrays.infos.values())).group
+        values, weight, stats = draws
+        local = layout.local
+        if layout.group % group:  # a run of fewer processes: chunks have chains of several
+            values, local = layout.gather_local(values, 0), np.arange(layout.chains)
+        mine = [first // group for first in layout.written.tolist() if first % group == 0]
+        chains = np.concatenate([np.arange(n * group, (n + 1) * group) for n in mine] or [[]])
+        rows = np.searchsorted(local, chains)
+        values = jax.tree.map(lambda leaf: leaf[rows], values)
+        numbers = jax.tree.map(lambda leaf: leaf[chains.astype(int)], (weight, stats))
+        arrays.write(columns(values, *numbers), mine)
+        if hosts.several():
+            arrays.share_sums(mine, lambda sums: hosts.gather(sums).sum(axis=0, dtype=np.uint32))
+
     def _checkpoint(self, state: RunState) -> None:
-        done = state.progress
+        done, part = state.progress, None
+        if hosts.several():
+            part = Part(jax.process_index(), jax.process_count(), self._layout.written)
         with writing("a checkpoint", self._run.path, self._arrays.draws):
-            saved = to_checkpoint(state, self._replicas)
-            checkpoint.save(self._run.checkpoints, self._run.id, done.pieces, saved)
+            saved = to_checkpoint(state, self._replicas, self._layout)
+            checkpoint.save(self._run.checkpoints, self._run.id, done.pieces, saved, part)
         self._saved = time.perf_counter()
         for watcher in self._watchers:
             watcher.event("checkpoint", f"state saved after draw {done.draws}", draws=done.draws)

@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple, Protocol, TypeAlias
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 from jax.typing import ArrayLike
 
@@ -16,13 +15,8 @@ from sundman.data.batches import HostBatches, stacked
 from sundman.draws.online import RunningAverage
 from sundman.gradients import Streamed
 from sundman.run import scan
-from sundman.run.chain_mapping import (
-    draws_first,
-    join,
-    join_draws,
-    map_in_threads,
-    runs_in_threads,
-)
+from sundman.run.chain_mapping import join, join_draws, map_in_threads, runs_in_threads
+from sundman.run.devices import Layout
 from sundman.run.guard import RUNAWAY, Advanced, Health
 from sundman.run.schedule import Piece
 from sundman.run.state import Chain, RunState, Timed
@@ -52,31 +46,35 @@ class InMemory(NamedTuple):
     """Draws ``thin`` steps apart, data on the device."""
 
     plan: Plan
+    layout: Layout
     thin: int
     capacity: int
 
     def burn(self, state: RunState, piece: Piece) -> tuple[Advanced, Health]:
         """Steps without draws."""
-        steps, low = jnp.uint32(piece.steps), state.divergences.low
+        steps, low = np.uint32(piece.steps), state.divergences.low
 
         def run(plan: Plan, chains: Chain, low: ArrayLike) -> tuple[Chain, Health]:
             return scan.advance(plan, chains, low, steps)
 
-        if runs_in_threads(state.now.position):
+        if self.layout.mesh is None and runs_in_threads(state.now.position):
             chains, health = join(map_in_threads(run, self.plan, state.now, low))
         else:
-            chains, health = run(self.plan, state.now, low)
-        return (chains, state.averages), health
+            chains, health = self.layout.run(scan.advance, self.plan, (state.now, low), (steps,))
+        return (chains, state.averages), self.layout.gather(health)
 
     def draw(self, state: RunState, piece: Piece) -> tuple[Advanced, Record, Health]:
         """A block of draws."""
-        count = jnp.uint32(piece.draws)
-
-        def run(plan: Plan, *chains: PyTree) -> tuple[Chain, RunningAverage | None, Record, Health]:
-            return scan.block(plan, *chains, count, capacity=self.capacity, thin=self.thin)
-
         carried = (state.now, state.averages, state.divergences.low)
-        return _drawn(run, self.plan, piece.draws, carried)
+        return _drawn(
+            scan.block,
+            self.plan,
+            self.layout,
+            carried,
+            (np.uint32(piece.draws),),
+            capacity=self.capacity,
+            thin=self.thin,
+        )
 
     def close(self) -> None:
         """Nothing to give back."""
@@ -94,6 +92,7 @@ class ByTime(NamedTuple):
     """
 
     plan: Plan
+    layout: Layout
     interval: float
     capacity: int
     steps: int
@@ -101,7 +100,7 @@ class ByTime(NamedTuple):
     def burn(self, state: RunState, piece: Piece) -> tuple[Advanced, Health]:
         """Steps without draws."""
         assert isinstance(state.chains, Timed)
-        (chain, averages), health = InMemory(self.plan, 1, 1).burn(state, piece)
+        (chain, averages), health = InMemory(self.plan, self.layout, 1, 1).burn(state, piece)
         assert isinstance(chain, Chain)
         return (state.chains._replace(chain=chain), averages), health
 
@@ -128,31 +127,29 @@ class ByTime(NamedTuple):
         count = min(most, self._affordable(timed))
         if count:
             block = self._block(timed, averages, low, count, self.steps * _STEPS_TO_SPARE)
-            if np.asarray(block[0].allowed).all():
+            if self.layout.gather(block[0].allowed).all():
                 return count, block
-        there = False
+        there, steps = False, np.uint32(self.steps)
         while not there:  # a chain has more steps to its next draw than a call may take
-            timed, there = scan.approach(self.plan, timed, jnp.uint32(self.steps))
+            timed = self.layout.run(scan.approach, self.plan, (timed,), (steps,))
+            there = not (self.layout.gather(timed.ahead) <= 0).any()
         return 1, self._block(timed, averages, low, 1, 1)
 
     def _block(
         self, timed: Timed, averages: RunningAverage | None, low: np.ndarray, count: int, most: int
     ) -> _TimedBlock:
         """``count`` draws by at most ``most`` steps."""
-        interval, steps = jnp.float32(self.interval), jnp.uint32(most)
-
-        def run(plan: Plan, *chains: PyTree) -> _TimedBlock:
-            return scan.timed_block(
-                plan, *chains, jnp.uint32(count), interval, steps, capacity=self.capacity
-            )
-
-        (after, sums), record, health = _drawn(run, self.plan, count, (timed, averages, low))
+        numbers = (np.uint32(count), np.float32(self.interval), np.uint32(most))
+        carried = (timed, averages, low)
+        (after, sums), record, health = _drawn(
+            scan.timed_block, self.plan, self.layout, carried, numbers, capacity=self.capacity
+        )
         assert isinstance(after, Timed)
         return after, sums, record, health
 
     def _affordable(self, timed: Timed) -> int:
         """How many draws ``steps`` steps of the present length lead to."""
-        dt = float(np.min(np.asarray(timed.chain.state.clock.dt)))
+        dt = float(np.min(self.layout.gather(timed.chain.state.clock.dt)))
         return int(min(self.steps * dt / self.interval, self.capacity)) if dt > 0 else 0
 
     def close(self) -> None:
@@ -160,26 +157,36 @@ class ByTime(NamedTuple):
 
 
 def _drawn(
-    run: Callable[..., _Block],
+    program: Callable[..., _Block],
     plan: Plan,
-    draws: int,
+    layout: Layout,
     carried: tuple[Chain | Timed, RunningAverage | None, np.ndarray],
+    others: tuple[PyTree, ...],
+    **static: int,
 ) -> tuple[Advanced, Record, Health]:
-    """A block of draws as ``run`` computes it: of all chains in one call, or in threads.
+    """A block of draws: of all chains in one call, or in threads.
 
     Args:
-      run: gives the chains, averages, records and health after a block.
+      program: gives the chains, averages, records and health after a block.
       plan: the loop's plan.
-      draws: how many there are.
+      layout: where the chains are.
       carried: the chains, their averages and lowest potentials before it.
+      others: the program's other arguments, the number of draws first.
+      **static: its static arguments.
     """
     chain = carried[0].chain if isinstance(carried[0], Timed) else carried[0]
-    if not runs_in_threads(chain.position):
-        chains, averages, record, health = run(plan, *carried)
-        return (chains, averages), draws_first(record, chain.position), health
+    if layout.mesh is not None or not runs_in_threads(chain.position):
+        block = layout.run(program, plan, carried, others, records=True, **static)
+        chains, averages, record, health = block
+        record = layout.draws_first(record, plan, chain.position)
+        return (chains, averages), record, layout.gather(health)
+
+    def run(plan: Plan, *chains: PyTree) -> _Block:
+        return program(plan, *chains, *others, **static)
+
     alone = map_in_threads(run, plan, *carried)
     chains, averages, health = join([(one[0], one[1], one[3]) for one in alone])
-    return (chains, averages), join_draws([one[2] for one in alone], draws), health
+    return (chains, averages), join_draws([one[2] for one in alone], int(others[0])), health
 
 
 def most_batches(host: HostBatches, memory: int) -> int:
@@ -192,18 +199,25 @@ class Streaming:
     """Draws ``thin`` steps apart on batches from the host, prepared in a thread."""
 
     def __init__(
-        self, plan: Plan, thin: int, most: int, pieces: Sequence[Piece], steps_done: int
+        self,
+        plan: Plan,
+        layout: Layout,
+        thin: int,
+        most: int,
+        pieces: Sequence[Piece],
+        steps_done: int,
     ) -> None:
         """Start the thread.
 
         Args:
           plan: of the loop; its gradient is of a posterior whose data are host batches.
+          layout: where the chains are.
           thin: steps between draws.
           most: batches handed over at a time.
           pieces: those that are left of the run.
           steps_done: made before; their batches are taken from the iterator and left.
         """
-        self.plan, self.thin, self.most = plan, thin, most
+        self.plan, self.layout, self.thin, self.most = plan, layout, thin, most
         assert isinstance(plan.gradient, Streamed)
         host = plan.gradient.posterior.host
         assert host is not None
@@ -230,9 +244,11 @@ class Streaming:
     def _advance(self, chains: Chain, low: np.ndarray, steps: int) -> tuple[Chain, Health]:
         health, good, worst = None, np.zeros(len(low), int), np.zeros(len(low))
         for length in self._lengths(Piece(0, steps)):
-            chains, health = scan.advance(
-                self.plan, chains, low, jnp.uint32(length), next(self._batches), streamed=True
+            numbers = (np.uint32(length), self.layout.place_batches(next(self._batches)))
+            chains, health = self.layout.run(
+                scan.advance, self.plan, (chains, low), numbers, streamed=True
             )
+            health = self.layout.gather(health)
             good = good + np.where(worst < RUNAWAY, health.steps, 0)
             low, worst = np.asarray(health.low), np.maximum(worst, health.worst)
         assert health is not None  # a piece has steps
@@ -245,17 +261,17 @@ class Streaming:
         chains, averages, low = state.now, state.averages, state.divergences.low
         records, health, worst = [], None, np.zeros(len(low))
         for draws, thin in calls:
-            chains, averages, record, health = scan.block(
+            chains, averages, record, health = self.layout.run(
+                scan.block,
                 self.plan,
-                chains,
-                averages,
-                low,
-                jnp.uint32(draws),
-                next(self._batches),
+                (chains, averages, low),
+                (np.uint32(draws), self.layout.place_batches(next(self._batches))),
+                records=True,
                 capacity=draws,
                 thin=thin,
             )
-            records.append(draws_first(record, chains.position))
+            health = self.layout.gather(health)
+            records.append(self.layout.draws_first(record, self.plan, chains.position))
             if not one_call:
                 chains, after = self._advance(chains, health.low, self.thin - 1)
                 health = after._replace(worst=np.maximum(health.worst, after.worst))

@@ -62,7 +62,12 @@ def execute(
         left = []
     if isinstance(before, DivergenceError):
         raise before
-    with closing(engine(spec, setup, left, state.progress.steps)) as compute:
+    layout = setup.layout
+    state = state._replace(chains=layout.place(state.chains), averages=layout.place(state.averages))
+    if layout.mesh is not None:
+        for watcher in watchers:
+            watcher.event("devices", f"on {layout}")
+    with closing(engine(spec, setup, state, left)) as compute:
         for piece in left:
             record = None
             if piece.draws:
@@ -84,7 +89,7 @@ def execute(
             done = state.progress
             steps = done.steps + piece.steps
             if isinstance(state.chains, Timed):
-                steps = int(np.max(state.now.state.clock.step))
+                steps = int(np.max(layout.gather(state.now.state.clock.step)))
             draws = done.draws + piece.draws
             progress = Progress(done.pieces + 1, steps, draws, seconds_before + seconds)
             state = state._replace(progress=progress)
@@ -149,8 +154,9 @@ def _check_start(lost: Sequence[Divergence], state: RunState, setup: RunSetup) -
         return
     # draws a time apart do not tell the step, and a gradient that is not finite shows one later
     begun = [event.chain for event in lost if event.step <= 1]
+    chains = setup.layout.gather(state.now) if begun else state.now
     for number in begun[:_STARTS_CHECKED]:
-        chain = jax.tree.map(lambda leaf, i=number: leaf[i], state.now)  # put back where it began
+        chain = jax.tree.map(lambda leaf, i=number: leaf[i], chains)  # put back where it began
         stream = Stream(chain.state.key, chain.state.clock.step)
         value, grads = setup.plan.gradient(stream, chain.position, setup.example)
         U, norm = float(np.ravel(value)[0]), float(optax.tree.norm(grads))

@@ -9,6 +9,7 @@ step that the sampler makes (its dt at the first and at far later steps), and wh
 
 from __future__ import annotations
 
+import json
 import platform
 import zlib
 from collections.abc import Callable, Mapping
@@ -29,10 +30,11 @@ from sundman._types import PyTree, Settings
 from sundman.data.batches import HostBatches
 from sundman.noise import Stream
 from sundman.posterior import Posterior
+from sundman.run import hosts
 from sundman.run.chain_mapping import each_chain
-from sundman.run.disk_sink import columns
 from sundman.run.inputs import TargetLike
 from sundman.run.setup import RunSetup
+from sundman.run.sinks import columns
 from sundman.run.spec import RunSpec
 from sundman.run.state import Chain, RunState
 from sundman.run.step import Plan, step
@@ -194,17 +196,19 @@ def differences(
     about: Mapping[str, Settings],
     identity: Settings,
     probed: Mapping[str, list[float]] | None = None,
+    other: str = "the stored run",
 ) -> list[str]:
-    """What differs between a stored run and this one, in words.
+    """What differs between another run and this one, in words.
 
     Args:
-      about: what ``run.json`` says of the stored one.
+      about: what ``run.json`` says of the other one.
       identity: of this one, as :func:`identify` gives it.
       probed: the probe of this one; not compared if not given.
+      other: what to call the other one.
     """
     stored = about["identity"]
     differing = [
-        f"{name}: the stored run has {stored.get(name, 'nothing')}, this one "
+        f"{name}: {other} has {stored.get(name, 'nothing')}, this one "
         f"{identity.get(name, 'nothing')}"
         for name in sorted({*stored, *identity})
         if stored.get(name) != identity.get(name)
@@ -216,8 +220,7 @@ def differences(
         before, now = about["probe"].get(name, []), probed.get(name, [])
         if not _close(before, now, tolerance):
             differing.append(
-                f"{name} near the first position: the stored run has {_few(before)}, this one "
-                f"{_few(now)}"
+                f"{name} near the first position: {other} has {_few(before)}, this one {_few(now)}"
             )
     return differing
 
@@ -247,6 +250,22 @@ def versions() -> dict[str, str]:
         "machine": platform.machine(),
         "device": jax.devices()[0].device_kind,
     }
+
+
+def check_hosts(spec: RunSpec, setup: RunSetup, state: RunState) -> None:
+    """Raise, in every process of a run, if one of them is about to do another one."""
+    if not hosts.several():
+        return
+    identity, probed, own = identify(spec, setup, state), probe(setup, state), versions()
+
+    def differing(text: str) -> list[str]:
+        first = json.loads(text)
+        if {**first["versions"], "machine": ""} != {**own, "machine": ""}:
+            return [f"its versions are {own}, those of process 0 are {first['versions']}"]
+        return differences(first, identity, probed, "process 0")
+
+    about = {"identity": identity, "probe": probed, "versions": own}
+    hosts.check_alike(differing, json.dumps(about))
 
 
 def describe(spec: RunSpec, setup: RunSetup, state: RunState, like: PyTree) -> Settings:

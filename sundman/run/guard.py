@@ -22,7 +22,8 @@ from jax.typing import ArrayLike
 from sundman._types import PyTree
 from sundman.draws.online import RunningAverage
 from sundman.draws.trust import Divergence, Divergences
-from sundman.run.chain_mapping import runs_sequentially
+from sundman.run import hosts
+from sundman.run.devices import Layout
 from sundman.run.state import Chain, RunState, Timed
 from sundman.run.step import Record
 
@@ -85,14 +86,14 @@ def of_records(
     low: Array,
     positions: PyTree,
     temperature: ArrayLike,
+    draws: int,
 ) -> Health:
     """What the first ``count`` draws of a block's records say about its chains.
 
-    The order within the block is not looked at here: a potential that fell shows as a rise, too,
-    and is for the guard to tell apart.
+    ``draws`` is the axis of the draws. The order within the block is not looked at here: a
+    potential that fell shows as a rise, too, and is for the guard to tell apart.
     """
     value = sound_potential(weight, stats)
-    draws = 1 if runs_sequentially(positions) else 0
     real = lax.broadcasted_iota(jnp.uint32, value.shape, draws) < count
     low = jnp.minimum(low, jnp.min(jnp.where(real, value, jnp.inf), axis=draws).astype(low.dtype))
     high = jnp.max(jnp.where(real, value, -jnp.inf), axis=draws).astype(low.dtype)
@@ -123,11 +124,11 @@ def _first_bad(potential: np.ndarray, low: float, scale: float) -> int:
 
 
 @jax.jit
-def _put_back(lost: Array, now: Advanced, before: Advanced) -> Advanced:
+def _put_back(lost: ArrayLike, now: Advanced, before: Advanced) -> Advanced:
     """The lost chains as they were before; the count of steps goes on, so that noise is new."""
 
     def choose(new: Array, old: Array) -> Array:
-        return jnp.where(lost.reshape(-1, *[1] * (new.ndim - 1)), old, new)
+        return jnp.where(jnp.asarray(lost).reshape(-1, *[1] * (new.ndim - 1)), old, new)
 
     chains, averages = jax.tree.map(choose, now, before)
     timed = isinstance(now[0], Timed)
@@ -139,7 +140,7 @@ def _put_back(lost: Array, now: Advanced, before: Advanced) -> Advanced:
 
 
 @jax.jit
-def _set_position(chain: Chain, position: PyTree, index: Array) -> Chain:
+def _set_position(chain: Chain, position: PyTree, index: ArrayLike) -> Chain:
     moved = jax.tree.map(lambda leaf, row: leaf.at[index].set(row), chain.position, position)
     return chain._replace(position=moved)
 
@@ -153,12 +154,14 @@ class Guard:
       thin: steps between draws; None if they are a physical time apart.
       restart: whether a chain that ran away goes on from its last good state.
       keeps_position: whether the records hold positions.
+      layout: where the chains are; a record has the values of those of this process.
     """
 
     scale: np.ndarray
     thin: int | None
     restart: bool
     keeps_position: bool
+    layout: Layout
 
     def after_burn_in(
         self, before: RunState, now: Advanced, health: Health
@@ -204,15 +207,26 @@ class Guard:
             events.append(Divergence(chain, step, done.draws + end, last))
             good[chain] = end
         state = self._held(before, now, health, lost, events)
+        local = self.layout.local.tolist()
         for chain in np.flatnonzero(lost | state.divergences.frozen).tolist():
-            _cut(record, chain, good.get(chain, 0))
+            _cut(record, chain, good.get(chain, 0), local)
         if self.keeps_position and self.thin is not None:
             for chain, end in good.items():
                 if end > 0:
-                    row = jax.tree.map(lambda leaf, i=chain, k=end: leaf[k - 1, i], record.values)
-                    moved = _set_position(state.now, row, jnp.uint32(chain))
-                    state = state._replace(chains=moved)
+                    row = self._last_good(record, chain, end, local)
+                    moved = _set_position(state.now, row, np.uint32(chain))
+                    state = state._replace(chains=self.layout.place(moved))
         return state, record, events
+
+    @staticmethod
+    def _last_good(record: Record, chain: int, end: int, local: list[int]) -> PyTree:
+        """The position of draw ``end - 1`` of a chain, from a process that has it."""
+        place = local.index(chain) if chain in local else None
+        row = jax.tree.map(lambda leaf: leaf[end - 1, place or 0], record.values)
+        if not hosts.several():
+            return row
+        has = hosts.gather(np.asarray(place is not None))
+        return jax.tree.map(lambda leaf: hosts.gather(leaf)[int(np.argmax(has))], row)
 
     @staticmethod
     def _runaways(health: Health, known: Divergences) -> np.ndarray:
@@ -239,13 +253,16 @@ class Guard:
         held = lost | known.frozen
         low = np.where(held, known.low, np.asarray(health.low))
         if held.any():
-            now = _put_back(jnp.asarray(held), now, (before.chains, before.averages))
+            now = self.layout.place(_put_back(held, now, (before.chains, before.averages)))
         chains, averages = now
         return RunState(chains, averages, known._replace(low=low), before.progress)
 
 
-def _cut(record: Record, chain: int, end: int) -> None:
+def _cut(record: Record, chain: int, end: int, local: list[int]) -> None:
     """No weight from draw ``end`` on, and the last good values and statistics repeated."""
     record.weight[end:, chain] = 0.0
-    for leaf in jax.tree.leaves((record.values, record.stats)):
-        leaf[end:, chain] = leaf[max(end - 1, 0), chain]
+    columns = [(leaf, chain) for leaf in jax.tree.leaves(record.stats)]
+    if chain in local:
+        columns += [(leaf, local.index(chain)) for leaf in jax.tree.leaves(record.values)]
+    for leaf, place in columns:
+        leaf[end:, place] = leaf[max(end - 1, 0), place]

@@ -60,7 +60,7 @@ def one_target(target: TargetLike | None, log_density: Potential | None) -> Targ
     )
 
 
-def _posterior(target: TargetLike) -> Posterior | None:
+def posterior_of(target: TargetLike) -> Posterior | None:
     """The posterior that a target is, or that its gradient estimator is made of."""
     return target if isinstance(target, Posterior) else getattr(target, "posterior", None)
 
@@ -101,7 +101,7 @@ def settle_units(target: TargetLike, sampler: Sampler) -> Sampler:
         raise ValueError("sample gives each chain a key of its own: leave .with_key(key) away")
     if not sampler.clock.in_learning_rates:
         return sampler
-    posterior = _posterior(target)
+    posterior = posterior_of(target)
     if posterior is None:
         raise ValueError(
             f"the step of {sampler!r} is a learning rate on the mean loss of N rows, and this "
@@ -112,7 +112,7 @@ def settle_units(target: TargetLike, sampler: Sampler) -> Sampler:
 
 def settle_temperature(target: TargetLike, sampler: Sampler) -> Sampler:
     """The sampler at the temperature that it or the target was given, if they agree."""
-    stated = target if isinstance(target, Target) else _posterior(target)
+    stated = target if isinstance(target, Target) else posterior_of(target)
     wanted = None if stated is None else stated.temperature
     has = sampler.integrator.temperature
     if wanted is None and has is None:
@@ -131,7 +131,7 @@ def settle_temperature(target: TargetLike, sampler: Sampler) -> Sampler:
 
 def temperature_of(target: TargetLike, given: float | None) -> float:
     """The temperature that was given or that the target has, if they agree; or 1."""
-    stated = target if isinstance(target, Target) else _posterior(target)
+    stated = target if isinstance(target, Target) else posterior_of(target)
     wanted = None if stated is None else stated.temperature
     if given is None or (isinstance(stated, Target) and wanted == 1.0):
         return float(given or wanted or 1.0)
@@ -145,7 +145,7 @@ def temperature_of(target: TargetLike, given: float | None) -> float:
 
 def _value(target: TargetLike) -> tuple[Callable[[PyTree], Array], Callable[[PyTree], PyTree]]:
     """A function position -> U, for its shape; and one from what the user gives to a position."""
-    posterior = _posterior(target)
+    posterior = posterior_of(target)
     if posterior is not None:
         few = jax.tree.map(lambda leaf: leaf[:2], posterior.example())
         return (

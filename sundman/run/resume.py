@@ -13,6 +13,7 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.sharding import Mesh
 
 from sundman import check
 from sundman._files import sync_directory
@@ -21,7 +22,8 @@ from sundman._types import PyTree, Settings
 from sundman.draws import Draws
 from sundman.draws.draws import open_draws
 from sundman.draws.trust import AllDivergedError, DivergenceError, Divergences
-from sundman.run import fingerprint
+from sundman.run import fingerprint, hosts
+from sundman.run.devices import Layout, choose
 from sundman.run.disk_sink import DiskSink, Stop, interruption, progress_of, to_checkpoint
 from sundman.run.execute import execute
 from sundman.run.inputs import TargetLike
@@ -47,11 +49,12 @@ _GIVEN_AGAIN = {"target": "it was begun with resume=True, which leaves its targe
 
 
 class _Watching(NamedTuple):
-    """How often a run is saved, and who is told of it."""
+    """How often a run is saved, who is told of it, and which devices it is to be on."""
 
     checkpoint_every: int | None
     progress: ProgressOption
     watchers: Sequence[Watcher]
+    layout_of: Callable[[RunSpec], Layout]
 
 
 def resume(
@@ -63,6 +66,8 @@ def resume(
     checkpoint_every: int | None = None,
     progress: ProgressOption = None,
     watchers: Sequence[Watcher | ScalarLogger] = (),
+    mesh: Mesh | None = None,
+    shard_parameters: bool = False,
 ) -> Draws:
     """Go on with a run that was stopped or killed, and return all its draws.
 
@@ -80,6 +85,8 @@ def resume(
       checkpoint_every: blocks between checkpoints; by default half a minute.
       progress: as for :func:`sundman.sample`.
       watchers: others to be told how it goes.
+      mesh: as for :func:`sundman.sample`; it need not be that of the run so far.
+      shard_parameters: as for :func:`sundman.sample`.
 
     Returns:
       The draws, which stay on disk and are read when they are used.
@@ -93,7 +100,8 @@ def resume(
         draws = _judged(run, None, None)
     else:
         given = _given(target=target, collect=collect, online=online)
-        watching = _Watching(checkpoint_every, progress, as_watchers(watchers))
+        layout_of = partial(choose, mesh=mesh, shard_parameters=shard_parameters)
+        watching = _Watching(checkpoint_every, progress, as_watchers(watchers), layout_of)
         draws = _continue(run, partial(_stored_spec, given), watching)
     warn(draws.verdict, stacklevel=2)
     return draws
@@ -110,6 +118,8 @@ def extend(
     checkpoint_every: int | None = None,
     progress: ProgressOption = None,
     watchers: Sequence[Watcher | ScalarLogger] = (),
+    mesh: Mesh | None = None,
+    shard_parameters: bool = False,
 ) -> Draws:
     """Make a run on disk longer, and return all its draws, old and new.
 
@@ -128,6 +138,8 @@ def extend(
       checkpoint_every: blocks between checkpoints; by default half a minute.
       progress: as for :func:`sundman.sample`.
       watchers: others to be told how it goes.
+      mesh: as for :func:`sundman.sample`; it need not be that of the run so far.
+      shard_parameters: as for :func:`sundman.sample`.
 
     Returns:
       The draws, which stay on disk and are read when they are used.
@@ -156,7 +168,8 @@ def extend(
                 )
         return replace(spec, draws=spec.draws + more)
 
-    watching = _Watching(checkpoint_every, progress, as_watchers(watchers))
+    layout_of = partial(choose, mesh=mesh, shard_parameters=shard_parameters)
+    watching = _Watching(checkpoint_every, progress, as_watchers(watchers), layout_of)
     longer_draws = _continue(run, partial(_stored_spec, given), watching, longer)
     warn(longer_draws.verdict, stacklevel=2)
     return longer_draws
@@ -197,6 +210,7 @@ def start_stored(
     resume: bool,
     progress: ProgressOption,
     watchers: Sequence[Watcher | ScalarLogger],
+    layout: Layout,
 ) -> Draws:
     """A new run at ``path``; or, if ``resume`` and it is there, the rest of it.
 
@@ -207,16 +221,19 @@ def start_stored(
       resume: whether a run that is there may be gone on with.
       progress: what to show.
       watchers: others to be told how it goes.
+      layout: the devices it is going to be on.
 
     Returns:
       The draws, which stay on disk.
     """
     where = absolute(path)
-    watching = _Watching(checkpoint_every, progress, as_watchers(watchers))
-    if resume and exists(where):
+    everyone = as_watchers(watchers)
+    watching = _Watching(checkpoint_every, progress, everyone, lambda _: layout)
+    there = hosts.highest(int(hosts.is_first() and exists(where)))[0]
+    if resume and there:
         return _continue(open_run(where), lambda _: spec, watching)
     warm = None if spec.auto is None else begin_warm_up(spec)
-    setup, state = _prepared(spec, warm)
+    setup, state = _prepared(spec, layout, warm)
     like, shapes = fingerprint.layout(spec, setup, state)
     about = fingerprint.describe(spec, setup, state, like)
     arguments = {f.name: getattr(spec, f.name) for f in fields(spec) if f.name != "tuning"}
@@ -225,18 +242,24 @@ def start_stored(
         left_out = _GIVEN_AGAIN
         del arguments["target"]
     saved = to_checkpoint(state, setup.replicas)
-    run = create(where, about, arguments, left_out, shapes, saved)
+    fingerprint.check_hosts(spec, setup, state)
+    created = hosts.on_first(
+        lambda: create(where, about, arguments, left_out, shapes, saved, layout.group)
+    )
+    run = open_run(where) if created is None else created
     try:
-        if not resume:
+        if not resume and hosts.is_first():
             _say_how_to_resume(run)
         if warm is not None:
-            spec, setup, state = _tuned(run, spec, *warm, setup.size)
+            spec, setup, state = _tuned(run, spec, *warm, setup)
         draws = run.arrays(run.progress())
     except BaseException:
-        assert run.lock is not None
-        run.lock.release()
+        if run.lock is not None:
+            run.lock.release()
         raise
-    everyone = all_watchers(progress, watchers, RunLog(run.log))
+    everyone = []
+    if hosts.is_first():
+        everyone = all_watchers(progress, watchers, RunLog(run.log))
     return _execute(run, draws, spec, setup, state, watching._replace(watchers=everyone), None)
 
 
@@ -255,17 +278,20 @@ def _say_how_to_resume(run: Run) -> None:
 
 
 def _prepared(
-    spec: RunSpec, warm: tuple[Problem, WarmUp] | None, size: Piece | None = None
+    spec: RunSpec,
+    layout: Layout,
+    warm: tuple[Problem, WarmUp] | None,
+    size: Piece | None = None,
 ) -> tuple[RunSetup, RunState]:
     """The run set up as it was asked for, before any warm-up."""
     if warm is None:
-        return prepare(spec, size)
+        return prepare(spec, size, layout=layout)
     untuned, begins = with_tuned_sampler(spec, *warm)
-    return prepare(untuned, size, begins)
+    return prepare(untuned, size, begins, layout)
 
 
 def _tuned(
-    run: Run, spec: RunSpec, problem: Problem, warm: WarmUp, size: Piece
+    run: Run, spec: RunSpec, problem: Problem, warm: WarmUp, untuned: RunSetup
 ) -> tuple[RunSpec, RunSetup, RunState]:
     """The run after its warm-up, which is saved after each window and gone on with from there."""
     saved = run.file(_WARM_UP)
@@ -274,19 +300,24 @@ def _tuned(
     with Stop() as stop:
         while not warm.over:
             warm = advance(problem, warm)
-            run.write_file(_WARM_UP, pack(warm))
+            if hosts.is_first():
+                run.write_file(_WARM_UP, pack(warm))
             if stop.signal is not None and not warm.over:
                 message = f'stopped in the warm-up; go on with sundman.resume("{run.path}")'
                 raise interruption(stop.signal, message)
     spec, begins = with_tuned_sampler(spec, problem, warm)
-    setup, state = prepare(spec, size, begins)
+    setup, state = prepare(spec, untuned.size, begins, untuned.layout)
     assert spec.tuning is not None
     plain, arrays = spec.tuning.to_parts()
-    if run.file(_TUNING) is None:
-        with writing("a checkpoint", run.path, 0):
-            saved_state = to_checkpoint(state, setup.replicas)
-            checkpoint.save(run.checkpoints, run.id, 0, saved_state)
-        run.write_file(_TUNING, to_bytes({**plain, "settings": spec.settings}, arrays))
+
+    def save() -> None:
+        if run.file(_TUNING) is None:
+            with writing("a checkpoint", run.path, 0):
+                saved_state = to_checkpoint(state, setup.replicas)
+                checkpoint.save(run.checkpoints, run.id, 0, saved_state)
+            run.write_file(_TUNING, to_bytes({**plain, "settings": spec.settings}, arrays))
+
+    hosts.on_first(save)
     return spec, setup, state
 
 
@@ -301,45 +332,53 @@ def _continue(
     Args:
       run: its directory.
       asked: gives what was asked.
-      watching: how often it is saved, and who is told.
+      watching: how often it is saved, who is told, and on which devices it is.
       longer: makes of what was asked a longer run, if it is to be one.
     """
-    lock = run.lock = Lock(run.path)
+    lock = hosts.on_first(lambda: Lock(run.path))
     try:
         run = open_run(run.path)  # which another process may have made longer by now
         run.lock = lock
-        clean(run)
+        hosts.on_first(lambda: clean(run))
         spec = asked(run)
+        layout = watching.layout_of(spec)
         first_draws = run.about.get("first_draws", spec.draws)
         warm = None if spec.auto is None else begin_warm_up(replace(spec, draws=first_draws))
         size = _size_of(run)
-        setup, first = _prepared(spec, warm, size)
+        setup, first = _prepared(spec, layout, warm, size)
         _refuse_another(run, spec, setup, first)
         known = run.progress()
         _fail_again(known)
         like, _ = fingerprint.layout(spec, setup, first)
         if known["finished"] and longer is None:
             found = _judged(run, spec, like)
-            lock.release()
+            if lock is not None:
+                lock.release()
             return found
+        fingerprint.check_hosts(spec, setup, first)
         _warn_of_versions(run)
         if longer is not None:
             spec = longer(spec)
             check_spec(spec)
-            setup, first = _prepared(spec, warm, size)
+            setup, first = _prepared(spec, layout, warm, size)
         if warm is not None:
-            spec, setup, first = _tuned(run, spec, *warm, size)
+            spec, setup, first = _tuned(run, spec, *warm, setup)
         begun = warm is None or checkpoint.numbers(run.checkpoints) not in ([], [0])
         state, draws = _restore(run, setup, first) if begun else (first, run.arrays(known))
         if longer is not None:
-            draws = _lengthen(run, spec, draws, first_draws)
+            hosts.on_first(lambda: _lengthen(run, spec, draws, first_draws))
+            run = open_run(run.path)
+            run.lock = lock
+            draws = run.arrays(run.progress())
     except BaseException:
-        lock.release()
+        if lock is not None:
+            lock.release()
         raise
-    done = state.progress
-    log = RunLog(run.log, keep_draws=done.draws, keep_steps=done.steps)
+    done, everyone = state.progress, []
     note = f"resumed after draw {done.draws:,} of {spec.draws:,}"
-    everyone = all_watchers(watching.progress, watching.watchers, log)
+    if hosts.is_first():
+        log = RunLog(run.log, keep_draws=done.draws, keep_steps=done.steps)
+        everyone = all_watchers(watching.progress, watching.watchers, log)
     return _execute(run, draws, spec, setup, state, watching._replace(watchers=everyone), note)
 
 
@@ -381,10 +420,18 @@ def _warn_of_versions(run: Run) -> None:
 
 
 def _restore(run: Run, setup: RunSetup, first: RunState) -> tuple[RunState, Arrays]:
-    """The newest whole checkpoint before which all draws are whole, and the draws up to it.
+    """The newest whole checkpoint before which all draws are whole, and the draws up to it."""
+    state = hosts.on_first(lambda: _go_back(run, setup, first))
+    number = hosts.highest(0 if state is None else state.progress.pieces)[0]
+    if state is None:
+        state = _as_state(run, checkpoint.load(run.checkpoints, run.id, number), first)
+    return state, run.arrays(run.progress())
 
-    What comes after it is dropped. A checkpoint in the middle of a piece, as the end of a shorter
-    run leaves it, is passed over.
+
+def _go_back(run: Run, setup: RunSetup, first: RunState) -> RunState:
+    """The state of that checkpoint; what comes after it is dropped.
+
+    A checkpoint in the middle of a piece, as the end of a shorter run leaves it, is passed over.
     """
     draws = run.arrays(run.progress())
     sound, reason = draws.sound_draws()
@@ -407,14 +454,14 @@ def _restore(run: Run, setup: RunSetup, first: RunState) -> tuple[RunState, Arra
         warnings.warn(
             f"the run is damaged, going back to draw {done.draws}: {'; '.join(failures)}",
             StoreWarning,
-            stacklevel=6,
+            stacklevel=8,
         )
     with writing("where the run goes on from", run.path, done.draws):
         draws.cut(done.draws)
-        run.write_progress(draws, progress_of(state, finished=False))
+        run.write_progress(draws, progress_of(state, setup.layout, finished=False))
         draws.drop_rest()
         checkpoint.remove_from(run.checkpoints, number + 1)
-    return state, draws
+    return state
 
 
 def _as_state(run: Run, saved: checkpoint.Tree, first: RunState) -> RunState:
@@ -441,8 +488,8 @@ def _as_state(run: Run, saved: checkpoint.Tree, first: RunState) -> RunState:
     )
 
 
-def _lengthen(run: Run, spec: RunSpec, draws: Arrays, first_draws: int) -> Arrays:
-    """Room for the draws of a longer run, which is not finished any more."""
+def _lengthen(run: Run, spec: RunSpec, draws: Arrays, first_draws: int) -> None:
+    """Make room for the draws of a longer run, which is not finished any more."""
     with writing("a longer run", run.path, draws.draws):
         (run.path / "verdict.json").unlink(missing_ok=True)
         sync_directory(run.path)
@@ -452,7 +499,6 @@ def _lengthen(run: Run, spec: RunSpec, draws: Arrays, first_draws: int) -> Array
         identity = {**run.about["identity"], "draws": str(spec.draws)}
         about = {**run.about, **number, "settings": settings, "identity": identity}
         run.write_about({**about, "first_draws": first_draws}, infos)
-        return run.arrays(run.progress())
 
 
 def _execute(
@@ -464,16 +510,16 @@ def _execute(
     watching: _Watching,
     note: str | None,
 ) -> Draws:
-    assert run.lock is not None
     like, _ = fingerprint.layout(spec, setup, state)
-    every, _, watchers = watching
+    every, _, watchers, _ = watching
     try:
         with Stop() as stop, watched(watchers, spec.settings, note):
-            sink = DiskSink(run, draws, every, stop, watchers, setup.replicas)
+            sink = DiskSink(run, draws, every, stop, watchers, setup.replicas, setup.layout)
             execute(spec, setup, state, sink, watchers)
         return _judged(run, spec, like)
     finally:
-        run.lock.release()
+        if run.lock is not None:
+            run.lock.release()
 
 
 def _judged(run: Run, spec: RunSpec | None, like: Mapping[str, PyTree] | None) -> Draws:
@@ -481,7 +527,8 @@ def _judged(run: Run, spec: RunSpec | None, like: Mapping[str, PyTree] | None) -
     draws = open_draws(run.path, like)
     if draws.verdict is None:
         verdict = safe_judge(draws, None if spec is None else spec.target)
-        with suppress(OSError):  # the draws are there, and without it they are judged again
-            run.write_verdict(verdict.as_json())
+        if hosts.is_first():
+            with suppress(OSError):  # the draws are there, and without it they are judged again
+                run.write_verdict(verdict.as_json())
         object.__setattr__(draws, "verdict", verdict)
     return draws

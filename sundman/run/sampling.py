@@ -8,12 +8,15 @@ from dataclasses import replace as replace_fields
 from typing import cast
 
 from jax import Array
+from jax.sharding import Mesh
 
 from sundman import check
 from sundman._types import PyTree
 from sundman.draws import Draws
 from sundman.native import native_noise
+from sundman.run import devices, hosts
 from sundman.run.execute import execute
+from sundman.run.fingerprint import check_hosts
 from sundman.run.inputs import TargetLike, one_target, settle_temperature, settle_units
 from sundman.run.setup import DEFAULT_STEPS, UNTUNED, prepare, warmed_up
 from sundman.run.sinks import MemorySink
@@ -52,6 +55,8 @@ def sample(
     store: str | os.PathLike[str] | None = None,
     checkpoint_every: int | None = None,
     resume: bool = False,
+    mesh: Mesh | None = None,
+    shard_parameters: bool = False,
 ) -> Draws:
     """Run ``sampler`` on ``target`` and return weighted draws.
 
@@ -103,6 +108,12 @@ def sample(
         differs. A run begun so is resumed by the same call, and its data are not copied to disk.
         Otherwise functions are found again by module and name; what has none, such as a lambda, is
         told of by a :class:`sundman.StoreWarning` when the run starts.
+      mesh: devices for the run, ``jax.make_mesh((4, 2), ("chain", "data"))``: chains are spread
+        over ``chain``, which gives the same draws to the last bit; the rows of a minibatch over
+        ``data``, which gives them up to rounding. Without it, chains are spread over all devices
+        that there are.
+      shard_parameters: split the arrays of each chain over ``data`` as well, for a network that
+        one device has no room for.
 
     Returns:
       The draws with their weights; those of a run on disk stay there and are read when used.
@@ -140,7 +151,7 @@ def sample(
         stats=tuple(stats),
         per_chain=per_chain,
         on_divergence=on_divergence,
-        native=native_noise(),
+        native=native_noise() and not shard_parameters,  # the kernels take whole arrays
         auto=asked if isinstance(asked, Auto) else None,
     )
     check_spec(spec)
@@ -151,6 +162,7 @@ def sample(
     if spec.auto is None:
         settled = settle_temperature(target, settle_units(target, spec.sampler))
         spec = replace_fields(spec, sampler=settled)
+    layout = devices.choose(spec, mesh, shard_parameters)
     if store is not None:
         from sundman.run.resume import start_stored  # needs the packages of the extra "store"
 
@@ -161,17 +173,20 @@ def sample(
             resume=resume,
             progress=progress,
             watchers=watchers,
+            layout=layout,
         )
         warn(stored.verdict, stacklevel=2)
         return stored
-    sink, everyone = MemorySink(), all_watchers(progress, watchers)
+    sink = MemorySink()
+    everyone = all_watchers(progress, watchers) if hosts.is_first() else []
     begins = None
     if spec.auto is not None:
         spec, begins = warmed_up(spec)
-    setup, state = prepare(spec, begins=begins)
+    setup, state = prepare(spec, begins=begins, layout=layout)
+    check_hosts(spec, setup, state)
     with watched(everyone, spec.settings):
         state = execute(spec, setup, state, sink, everyone)
-    draws_kept = sink.draws(spec, state)
+    draws_kept = sink.draws(spec, state, layout)
     draws_kept = replace_fields(draws_kept, verdict=safe_judge(draws_kept, target))
     warn(draws_kept.verdict, stacklevel=2)
     return draws_kept

@@ -45,7 +45,7 @@ def advance(
     ``low`` is the lowest potential of each chain so far. A posterior's whole potential is looked
     at every 32 steps, since the prior's part of it is a pass over the parameters.
     """
-    if runs_sequentially(chains.position):
+    if runs_sequentially(chains.position, plan.together):
 
         def one_of(plan: Plan, chains: Chain, low: Array) -> tuple[Chain, Health]:
             return advance(plan, chains, low, steps, batches, streamed=streamed)
@@ -107,7 +107,7 @@ def block(
     """``count`` draws of every chain, ``thin`` steps apart.
 
     The axes of the records are (draw, chain), or (chain, draw) if chains run one after the other:
-    :func:`sundman.run.chain_mapping.draws_first` makes them alike.
+    :meth:`sundman.run.devices.Layout.draws_first` makes them alike.
 
     The records have room for ``capacity`` draws, so that blocks of any length share one
     compilation. ``batches`` are given for a streamed gradient, one per step.
@@ -138,10 +138,14 @@ def block(
     chains, averages, records = draw_in_blocks(
         draw, plan, count, capacity, chains.position, chains, averages
     )
-    summary = of_records(
-        records.weight, records.stats, count, low, chains.position, plan.sampler.temperature
-    )
-    return chains, averages, records, summary
+    return chains, averages, records, _health(plan, records, count, low, chains.position)
+
+
+def _health(plan: Plan, records: Record, count: Array, low: Array, positions: PyTree) -> Health:
+    """What the records of a block say about its chains."""
+    draws = 1 if runs_sequentially(positions, plan.together) else 0
+    temperature = plan.sampler.temperature
+    return of_records(records.weight, records.stats, count, low, positions, temperature, draws)
 
 
 @jax.jit
@@ -177,15 +181,13 @@ def _allowed(timed: Timed, steps: Array) -> Timed:
 
 
 @jax.jit
-def approach(plan: Plan, timed: Timed, steps: Array) -> tuple[Timed, Array]:
-    """Chains moved to their next draw by at most ``steps`` steps; and whether all are there."""
+def approach(plan: Plan, timed: Timed, steps: Array) -> Timed:
+    """Chains moved to their next draw by at most ``steps`` steps; there, ``ahead`` is above 0."""
     timed = _allowed(timed, steps)
-    if runs_sequentially(timed.chain.position):
+    if runs_sequentially(timed.chain.position, plan.together):
         every = partial(each_chain, _to_next_draw)
-        timed = put_chain_axis(map_sequentially(every, plan, timed))
-    else:
-        timed = each_chain(_to_next_draw, plan, timed)
-    return timed, jnp.all(~(timed.ahead <= 0))
+        return put_chain_axis(map_sequentially(every, plan, timed))
+    return each_chain(_to_next_draw, plan, timed)
 
 
 @partial(jax.jit, static_argnames=("capacity",))
@@ -221,16 +223,4 @@ def timed_block(
     timed, averages, records = draw_in_blocks(
         draw, plan, count, capacity, timed.chain.position, timed, averages
     )
-    return (
-        timed,
-        averages,
-        records,
-        of_records(
-            records.weight,
-            records.stats,
-            count,
-            low,
-            timed.chain.position,
-            plan.sampler.temperature,
-        ),
-    )
+    return timed, averages, records, _health(plan, records, count, low, timed.chain.position)

@@ -23,6 +23,7 @@ from sundman.gradients import GradientEstimator, RemembersGradients, Streamed
 from sundman.noise import Purpose, Stream, fold, key_words
 from sundman.recipes.kinetic import baoab
 from sundman.run import inputs, schedule
+from sundman.run.devices import Layout
 from sundman.run.engines import ByTime, Engine, InMemory, Streaming, most_batches
 from sundman.run.guard import Guard, rise_scale, size_of
 from sundman.run.scan import begin_timed
@@ -57,6 +58,7 @@ class RunSetup:
       pieces: all pieces of the run.
       batches_per_call: how many host batches are handed over at a time, if data are streamed.
       example: such a batch.
+      layout: where its chains and data are once it runs.
     """
 
     plan: Plan
@@ -65,6 +67,7 @@ class RunSetup:
     pieces: list[Piece]
     batches_per_call: int | None
     example: PyTree
+    layout: Layout
 
     @property
     def replicas(self) -> int:
@@ -78,15 +81,20 @@ class RunSetup:
 
 
 def prepare(
-    spec: RunSpec, size: Piece | None = None, begins: Start | None = None
+    spec: RunSpec,
+    size: Piece | None = None,
+    begins: Start | None = None,
+    layout: Layout | None = None,
 ) -> tuple[RunSetup, RunState]:
-    """The run set up, and its first state.
+    """The run set up, and its first state, both still on one device.
 
     Args:
       spec: what was asked.
       size: that of its pieces, if it is known already.
       begins: where it begins after a warm-up.
+      layout: the devices it is going to be on; one, if not given.
     """
+    layout = layout or Layout(spec.chains)
     gradient = inputs.as_gradient(spec.target, spec.batch_size, spec.replace)
     if spec.thin_time is not None and isinstance(gradient, Streamed):
         raise ValueError("thin_time needs in-memory data: host batches come step by step")
@@ -122,13 +130,14 @@ def prepare(
         thin=spec.thin if spec.thin_time is None else None,
         restart=spec.on_divergence == "restart",
         keeps_position=spec.collect is None and replicas == 1,
+        layout=layout,
     )
     averages = _begin_online(chains, plan)
     if spec.thin_time is not None:
         chains = begin_timed(plan, chains, jnp.float32(spec.thin_time))
     pieces = schedule.pieces(spec.burn_in, spec.draws, spec.thin, size, sampler.clock.stages)
     state = RunState(chains, averages, Divergences.none(spec.chains))
-    return RunSetup(plan, guard, size, pieces, per_call, batch), state
+    return RunSetup(plan, guard, size, pieces, per_call, batch, layout), state
 
 
 def _begun(chains: Chain, begins: Start) -> Chain:
@@ -150,14 +159,17 @@ def _host_batches(gradient: GradientEstimator) -> tuple[int | None, PyTree]:
     return most_batches(host, schedule.BLOCK_BYTES), (x, y, rows)
 
 
-def engine(spec: RunSpec, setup: RunSetup, pieces: list[Piece], steps_done: int) -> Engine:
-    """What computes the pieces that are left."""
-    capacity = max((piece.draws for piece in setup.pieces), default=1)
+def engine(spec: RunSpec, setup: RunSetup, state: RunState, pieces: list[Piece]) -> Engine:
+    """What computes the pieces that are left, from a state that is where it runs."""
+    capacity, layout = max((piece.draws for piece in setup.pieces), default=1), setup.layout
+    plan = layout.place_plan(setup.plan, state.now.position)
     if spec.thin_time is not None:
-        return ByTime(setup.plan, spec.thin_time, capacity, min(setup.size.steps, _MOST_STEPS))
+        most = min(setup.size.steps, _MOST_STEPS)
+        return ByTime(plan, layout, spec.thin_time, capacity, most)
     if setup.batches_per_call is not None:
-        return Streaming(setup.plan, spec.thin, setup.batches_per_call, pieces, steps_done)
-    return InMemory(setup.plan, spec.thin, capacity)
+        most, done = setup.batches_per_call, state.progress.steps
+        return Streaming(plan, layout, spec.thin, most, pieces, done)
+    return InMemory(plan, layout, spec.thin, capacity)
 
 
 @partial(jax.jit, static_argnames=("stacked",))

@@ -2,25 +2,30 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from collections.abc import Mapping
+from typing import Protocol, TypeVar
 
 import jax
 import numpy as np
 
+from sundman._trees import leaf_names
 from sundman._types import PyTree
 from sundman.draws import Draws
 from sundman.draws.online import averaged
 from sundman.draws.trust import Failure
+from sundman.run.devices import Layout
 from sundman.run.spec import RunSpec
 from sundman.run.state import RunState
 from sundman.run.step import Record
+
+Column = TypeVar("Column", np.ndarray, jax.ShapeDtypeStruct)
 
 
 class DrawSink(Protocol):
     """Where the draws of a run go."""
 
     def add(self, record: Record) -> None:
-        """Take the draws of a block, axes (draw, chain)."""
+        """Take the draws of a block, axes (draw, chain); values of this process's chains."""
         ...
 
     def after_piece(
@@ -47,6 +52,16 @@ def joined(records: list[Record]) -> tuple[PyTree, np.ndarray, dict[str, np.ndar
     return values, weight, stats
 
 
+def columns(values: PyTree, weight: Column, stats: Mapping[str, Column]) -> dict[str, Column]:
+    """What a record holds, by the names of the arrays on disk."""
+    leaves = zip(leaf_names(values), jax.tree.leaves(values), strict=True)
+    return {
+        **{f"values/{name}": leaf for name, leaf in leaves},
+        "weight": weight,
+        **{f"stats/{name}": leaf for name, leaf in stats.items()},
+    }
+
+
 class MemorySink:
     """Keeps the blocks of a run in memory."""
 
@@ -62,9 +77,10 @@ class MemorySink:
     ) -> None:
         """Nothing to do: memory does not outlive the process."""
 
-    def draws(self, spec: RunSpec, state: RunState) -> Draws:
+    def draws(self, spec: RunSpec, state: RunState, layout: Layout) -> Draws:
         """All blocks joined, and how the run ended."""
         values, weight, stats = joined(self._records)
+        values = layout.gather_local(values, 0)
         self._records.clear()
         outcome = {
             "steps": state.progress.steps,
@@ -78,9 +94,9 @@ class MemorySink:
             weight=weight,
             stats={"dt": weight, **stats},
             diverged_at=state.divergences.draw,
-            last=jax.tree.map(np.asarray, last),
-            settings={**spec.settings, **outcome},
+            last=layout.gather(last),
+            settings={**spec.settings, **outcome, **layout.settings},
             has_position=spec.collect is None,
-            online=averaged(state.averages),
+            online=averaged(layout.gather(state.averages)),
             tuning=spec.tuning,
         )

@@ -1,24 +1,26 @@
 """Draws in zarr: one array per leaf, filled block by block; any zarr reader opens them.
 
-A chunk is a file that holds a stretch of draws of all chains, replaced as a whole. Which draws
-count, and the checksum of those in each chunk, is written elsewhere after them: a chunk that was
-swapped, doubled or comes from another run is found, and one that holds more draws than count by
-now is not damaged. Reading and writing go through here and not through zarr, which would take a
-missing chunk for NaN, follow links, and run whatever codec a file asks for.
+A chunk is a file that holds a stretch of draws of all chains, or of a group of them where several
+processes write, each its own chains. It is replaced as a whole. Which draws count, and the checksum
+of those in each chunk, is written elsewhere after them: a chunk that was swapped, doubled or comes
+from another run is found, and one that holds more draws than count by now is not damaged. Reading
+and writing go through here and not through zarr, which would take a missing chunk for NaN, follow
+links, and run whatever codec a file asks for.
 """
 
 from __future__ import annotations
 
 import contextlib
+import itertools
 import json
 import math
 import re
 import stat
 import sys
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -53,6 +55,7 @@ class ArrayInfo:
       shape: axes (chain, draw, ...); the draws are those of the whole run.
       dtype: of its numbers.
       length: draws in a chunk.
+      group: chains in a chunk; it divides their number.
       metadata: the checksum of its ``zarr.json``, but for the number of draws.
     """
 
@@ -60,7 +63,13 @@ class ArrayInfo:
     shape: tuple[int, ...]
     dtype: np.dtype
     length: int
+    group: int
     metadata: str
+
+    @property
+    def groups(self) -> int:
+        """How many groups of chains there are."""
+        return self.shape[0] // self.group
 
     @property
     def stored_dtype(self) -> np.dtype:
@@ -70,7 +79,7 @@ class ArrayInfo:
     @property
     def chunk_shape(self) -> tuple[int, ...]:
         """The axes of a chunk."""
-        return self.shape[0], self.length, *self.shape[2:]
+        return self.group, self.length, *self.shape[2:]
 
     @property
     def chunk_bytes(self) -> int:
@@ -79,14 +88,14 @@ class ArrayInfo:
         return math.prod(rows) * self.dtype.itemsize + _CHECKSUM_BYTES
 
     def chunks(self, draws: int) -> int:
-        """How many chunks hold the first ``draws`` draws; none if a draw has no numbers."""
+        """How many chunks of a group hold its first ``draws`` draws; none if a draw is empty."""
         if self.shape[0] * math.prod(self.shape[2:]) == 0:
             return 0
         return -(-draws // self.length)
 
-    def file(self, root: Path, index: int) -> Path:
+    def file(self, root: Path, group: int, index: int) -> Path:
         """The file of a chunk."""
-        key = ".".join(["c", "0", str(index), *["0"] * (len(self.shape) - 2)])
+        key = ".".join(["c", str(group), str(index), *["0"] * (len(self.shape) - 2)])
         return root / self.name / key
 
     def to_json(self) -> Json:
@@ -95,6 +104,7 @@ class ArrayInfo:
             "shape": list(self.shape),
             "dtype": self.dtype.name,
             "chunk": self.length,
+            **({"group": self.group} if self.groups > 1 else {}),
             "metadata": self.metadata,
         }
 
@@ -102,6 +112,7 @@ class ArrayInfo:
     def from_json(cls, name: str, content: Json) -> ArrayInfo:
         """Back again, checked; raises ValueError."""
         shape, dtype, length = (content[key] for key in ("shape", "dtype", "chunk"))
+        group = content.get("group", max(1, shape[0]) if shape else 1)
         sizes = isinstance(shape, list) and all(type(s) is int and 0 <= s < 2**48 for s in shape)
         parts = name.split("/")
         if not (
@@ -110,27 +121,31 @@ class ArrayInfo:
             and all(map(_PART.fullmatch, parts))
             and type(length) is int
             and length > 0
+            and type(group) is int
+            and group > 0
+            and shape[0] % group == 0
             and isinstance(dtype, str)
             and (_TYPES.fullmatch(dtype) or _BITS.fullmatch(dtype))
             and isinstance(content["metadata"], str)
         ):
             raise ValueError(f"the array {name!r:.50} makes no sense")
-        return cls(name, tuple(shape), np.dtype(dtype), length, content["metadata"])
+        return cls(name, tuple(shape), np.dtype(dtype), length, group, content["metadata"])
 
 
 def create(
-    path: Path, shapes: Mapping[str, tuple[tuple[int, ...], DTypeLike]]
+    path: Path, shapes: Mapping[str, tuple[tuple[int, ...], DTypeLike]], group: int | None = None
 ) -> dict[str, ArrayInfo]:
-    """Empty arrays, by name; shapes are (chain, draw, ...)."""
-    group = zarr.create_group(store=str(path))
+    """Empty arrays, by name; shapes are (chain, draw, ...), ``group`` chains are in a chunk."""
+    root = zarr.create_group(store=str(path))
     infos = {}
     for name, (shape, given) in shapes.items():
         dtype = np.dtype(given)
-        one = dtype.itemsize * shape[0] * math.prod(shape[2:])
+        chains = shape[0] if group is None else group
+        one = dtype.itemsize * chains * math.prod(shape[2:])
         length = max(1, min(shape[1], _CHUNK_BYTES // max(one, 1)))
-        info = ArrayInfo(name, tuple(shape), dtype, length, "")
+        info = ArrayInfo(name, tuple(shape), dtype, length, chains, "")
         bits = dtype.kind == "V"
-        group.create_array(
+        root.create_array(
             name,
             shape=shape,
             chunks=tuple(max(size, 1) for size in info.chunk_shape),
@@ -142,7 +157,7 @@ def create(
             chunk_key_encoding={"name": "default", "separator": "."},
         )
         metadata = _metadata_sum(path / name / "zarr.json")[0]
-        infos[name] = ArrayInfo(name, tuple(shape), dtype, length, metadata)
+        infos[name] = replace(info, metadata=metadata)
     return infos
 
 
@@ -167,13 +182,14 @@ def lengthen(path: Path, infos: Mapping[str, ArrayInfo], draws: int) -> dict[str
         array.resize(shape)
         file = path / name / "zarr.json"
         write_bytes(file, file.read_bytes())  # which zarr has not made durable
-        longer[name] = ArrayInfo(name, shape, info.dtype, info.length, _metadata_sum(file)[0])
+        longer[name] = replace(info, shape=shape, metadata=_metadata_sum(file)[0])
     return longer
 
 
-def _label(info: ArrayInfo, index: int) -> int:
+def _label(info: ArrayInfo, group: int, index: int) -> int:
     """A checksum to begin with, of the chunk's place."""
-    return zlib.crc32(f"{info.name}:{index}".encode())
+    place = f"{info.name}:{index}" if group == 0 else f"{info.name}:{group}:{index}"
+    return zlib.crc32(place.encode())
 
 
 class Arrays:
@@ -183,7 +199,7 @@ class Arrays:
       path: of the zarr group.
       infos: what the run says they are, by name.
       draws: how many count.
-      sums: the checksum of each chunk, by the name of its array.
+      sums: the checksum of each chunk, group by group, by the name of its array.
     """
 
     def __init__(
@@ -191,10 +207,11 @@ class Arrays:
         path: Path,
         infos: Mapping[str, ArrayInfo],
         draws: int = 0,
-        sums: Mapping[str, list[int]] | None = None,
+        sums: Mapping[str, list[list[int]]] | None = None,
     ) -> None:
         self.path, self.infos, self.draws = path, infos, draws
-        self.sums = {name: list((sums or {}).get(name, ())) for name in infos}
+        none = {name: [[] for _ in range(info.groups)] for name, info in infos.items()}
+        self.sums = none if sums is None else {name: [*map(list, sums[name])] for name in infos}
 
     def check_metadata(self) -> None:
         """Raise if a ``zarr.json`` is not the one that was written with the run."""
@@ -210,13 +227,15 @@ class Arrays:
     def check_sizes(self) -> None:
         """Raise if a chunk that counts is missing, cut short or no regular file."""
         for info in self.infos.values():
-            for index in range(info.chunks(self.draws)):
-                file = info.file(self.path, index)
+            for group, index in itertools.product(
+                range(info.groups), range(info.chunks(self.draws))
+            ):
+                file = info.file(self.path, group, index)
                 with contextlib.suppress(OSError):
                     about = file.lstat()
                     if about.st_size == info.chunk_bytes and stat.S_ISREG(about.st_mode):
                         continue
-                self._read(info, index)  # which says what is wrong
+                self._read(info, group, index)  # which says what is wrong
 
     def sound_draws(self) -> tuple[int, StoreError | None]:
         """How many draws from the first on are whole in every array; and what is wrong after."""
@@ -231,75 +250,109 @@ class Arrays:
         return least, reason
 
     def chunk(self, info: ArrayInfo, index: int) -> np.ndarray:
-        """The draws of a chunk that count, checked, axes (chain, draw, ...)."""
+        """The draws of all chains in a stretch that count, checked, axes (chain, draw, ...)."""
+        if info.groups == 1:
+            return self._of_group(info, 0, index)
+        return np.concatenate([self._of_group(info, group, index) for group in range(info.groups)])
+
+    def _of_group(self, info: ArrayInfo, group: int, index: int) -> np.ndarray:
+        """Those of a group."""
         begin = index * info.length
-        rows = self._read(info, index)[:, : max(0, self.draws - begin)]
-        sums = self.sums[info.name]
-        if index >= len(sums) or _sum_of(info, index, rows) != sums[index]:
-            raise self._damaged(info, index, "is not what was written there")
+        rows = self._read(info, group, index)[:, : max(0, self.draws - begin)]
+        sums = self.sums[info.name][group]
+        if index >= len(sums) or _sum_of(info, group, index, rows) != sums[index]:
+            raise self._damaged(info, group, index, "is not what was written there")
         return rows
 
-    def _read(self, info: ArrayInfo, index: int) -> np.ndarray:
+    def _read(self, info: ArrayInfo, group: int, index: int) -> np.ndarray:
         """What is in a chunk's file."""
-        file, size = info.file(self.path, index), info.chunk_bytes
+        file, size = info.file(self.path, group, index), info.chunk_bytes
         try:
             content = read_file(file, size)
         except FileNotFoundError:
-            raise self._damaged(info, index, "is missing") from None
+            raise self._damaged(info, group, index, "is missing") from None
         if len(content) != size:
-            raise self._damaged(info, index, f"is {len(content)} bytes long instead of {size}")
+            state = f"is {len(content)} bytes long instead of {size}"
+            raise self._damaged(info, group, index, state)
         numbers = np.frombuffer(memoryview(content)[:-_CHECKSUM_BYTES], info.stored_dtype)
         return numbers.view(info.dtype).reshape(info.chunk_shape)
 
-    def _damaged(self, info: ArrayInfo, index: int, state: str) -> StoreError:
+    def _damaged(self, info: ArrayInfo, group: int, index: int, state: str) -> StoreError:
         first, last = index * info.length, min(self.draws, (index + 1) * info.length) - 1
+        file = info.file(self.path, group, index)
         return StoreError(
-            f"draws {first} to {last} of {info.name!r} are damaged: {info.file(self.path, index)} "
-            f"{state}. Restore it from a copy, or run again"
+            f"draws {first} to {last} of {info.name!r} are damaged: {file} {state}. Restore it "
+            "from a copy, or run again"
         )
 
-    def write(self, columns: Mapping[str, np.ndarray]) -> None:
+    def write(self, columns: Mapping[str, np.ndarray], groups: Sequence[int] = (0,)) -> None:
         """Add columns, axes (chain, draw, ...), after the draws that count, and make them durable.
 
         They count from now on here; on disk, once their number and checksums are written.
-        """
-        with ThreadPoolExecutor(_WRITERS) as writers:  # most of it is waiting for the disk
-            ends = list(writers.map(self._write_column, columns, columns.values()))
-        self.draws = max(ends, default=self.draws)
 
-    def _write_column(self, name: str, column: np.ndarray) -> int:
-        """One of them; how many draws there are then."""
-        info, sums = self.infos[name], self.sums[name]
+        Args:
+          columns: by name, of the chains of ``groups``.
+          groups: those to write; others are written by other processes.
+        """
+        end = self.draws + next((column.shape[1] for column in columns.values()), 0)
+        parts = [
+            (self.infos[name], group, part)
+            for name, column in columns.items()
+            for group, part in zip(groups, _parts(column, self.infos[name].group), strict=True)
+        ]
+        with ThreadPoolExecutor(_WRITERS) as writers:  # most of it is waiting for the disk
+            list(writers.map(lambda part: self._write_part(*part), parts))
+        for name in columns:
+            sync_directory(self.path / name)
+        self.draws = end
+
+    def _write_part(self, info: ArrayInfo, group: int, column: np.ndarray) -> None:
+        """The column of one group."""
+        sums = self.sums[info.name][group]
         end = self.draws + column.shape[1]
         for index in range(self.draws // info.length, info.chunks(end)):
             begin = index * info.length
             chunk = np.zeros(info.chunk_shape, info.dtype)
             before = max(0, self.draws - begin)
             if before:
-                chunk[:, :before] = self.chunk(info, index)
+                chunk[:, :before] = self._of_group(info, group, index)
             part = column[:, max(0, begin - self.draws) : begin + info.length - self.draws]
             chunk[:, before : before + part.shape[1]] = part
             content = np.ascontiguousarray(chunk).view(info.stored_dtype).tobytes()
             content += google_crc32c.value(content).to_bytes(_CHECKSUM_BYTES, "little")
-            write_bytes(info.file(self.path, index), content, sync=False)
-            sums[index:] = [_sum_of(info, index, chunk[:, : end - begin])]
-        sync_directory(self.path / name)
-        return end
+            write_bytes(info.file(self.path, group, index), content, sync=False)
+            sums[index:] = [_sum_of(info, group, index, chunk[:, : end - begin])]
+
+    def share_sums(self, own: Sequence[int], add_up: Callable[[np.ndarray], np.ndarray]) -> None:
+        """Take over the checksums of the groups that other processes have written.
+
+        Args:
+          own: the groups that were written here.
+          add_up: the sum over all processes of what each gives; it has zeros for groups of others.
+        """
+        for name, groups in self.sums.items():
+            chunks = self.infos[name].chunks(self.draws)
+            table = np.zeros((len(groups), chunks), np.uint32)
+            for group in own:
+                table[group] = groups[group]
+            self.sums[name] = add_up(table).tolist()
 
     def cut(self, draws: int) -> None:
         """Let only the first ``draws`` draws count."""
         for name, info in self.infos.items():
             last = info.chunks(draws) - 1
-            if last >= 0 and draws < (last + 1) * info.length:
-                rows = self.chunk(info, last)[:, : draws - last * info.length]
-                self.sums[name][last:] = [_sum_of(info, last, rows)]
-            del self.sums[name][last + 1 :]
+            for group, sums in enumerate(self.sums[name]):
+                if last >= 0 and draws < (last + 1) * info.length:
+                    rows = self._of_group(info, group, last)[:, : draws - last * info.length]
+                    sums[last:] = [_sum_of(info, group, last, rows)]
+                del sums[last + 1 :]
         self.draws = draws
 
     def drop_rest(self) -> None:
         """Remove the chunks after the draws that count."""
         for name, info in self.infos.items():
-            kept = {info.file(self.path, index).name for index in range(info.chunks(self.draws))}
+            chunks = itertools.product(range(info.groups), range(info.chunks(self.draws)))
+            kept = {info.file(self.path, *place).name for place in chunks}
             for file in (self.path / name).glob("c.*"):
                 if file.name not in kept:
                     file.unlink()
@@ -311,30 +364,40 @@ class Arrays:
 
     def to_json(self) -> Json:
         """The checksums of the chunks, for the file that says how many draws count."""
-        return {name: "".join(f"{one:08x}" for one in sums) for name, sums in self.sums.items()}
+        return {
+            name: "".join(f"{one:08x}" for one in itertools.chain(*groups))
+            for name, groups in self.sums.items()
+        }
 
 
 def sums_from_json(
     content: Json, infos: Mapping[str, ArrayInfo], draws: int
-) -> dict[str, list[int]]:
+) -> dict[str, list[list[int]]]:
     """The checksums of :meth:`Arrays.to_json`, checked; raises ValueError."""
     sums = {}
     for name, info in infos.items():
         text = content[name]
         if not isinstance(text, str) or not re.fullmatch("[0-9a-f]*", text):
             raise ValueError(f"the checksums of {name!r} make no sense")
-        if len(text) != 8 * info.chunks(draws):
+        each = info.chunks(draws)
+        if len(text) != 8 * each * info.groups:
             raise ValueError(f"there are {len(text) // 8} checksums of {name!r}")
-        sums[name] = [int(text[i : i + 8], 16) for i in range(0, len(text), 8)]
+        all_sums = [int(text[i : i + 8], 16) for i in range(0, len(text), 8)]
+        sums[name] = [all_sums[i * each : (i + 1) * each] for i in range(info.groups)]
     return sums
 
 
-def _sum_of(info: ArrayInfo, index: int, rows: np.ndarray) -> int:
+def _sum_of(info: ArrayInfo, group: int, index: int, rows: np.ndarray) -> int:
     """The checksum of the draws of a chunk, and of its place."""
-    total = _label(info, index)
+    total = _label(info, group, index)
     for chain in np.ascontiguousarray(rows).view(info.stored_dtype):
         total = zlib.crc32(np.ascontiguousarray(chain).view(np.uint8).data, total)
     return total
+
+
+def _parts(column: np.ndarray, group: int) -> list[np.ndarray]:
+    """A column in groups of chains."""
+    return [column[first : first + group] for first in range(0, len(column), group)]
 
 
 class LazyArray:

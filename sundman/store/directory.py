@@ -35,7 +35,8 @@ from sundman.store.files import (
 )
 from sundman.store.structure import leaf_count
 
-FORMAT = 3
+FORMAT = 4
+_READ = (3, 4)  # since 4 a chunk may have some of the chains
 AGAIN = "sundman.sample(..., store=..., resume=True)"
 _FIELDS = {
     "format": int,
@@ -201,7 +202,7 @@ def open_run(path: str | os.PathLike[str]) -> Run:
         )
     file = where / "run.json"
     about = read_json(file, {"format": int})
-    if about["format"] != FORMAT:
+    if about["format"] not in _READ:
         newer = about["format"] > FORMAT
         raise StoreError(
             f"{where} was written by sundman {about.get('sundman')!s:.40} in format "
@@ -242,6 +243,7 @@ def create(
     left_out: Mapping[str, str],
     shapes: Mapping[str, tuple[tuple[int, ...], DTypeLike]],
     state: checkpoint.Tree,
+    group: int | None = None,
 ) -> Run:
     """A new run's directory, complete and durable or not there at all; the lock is held.
 
@@ -252,6 +254,7 @@ def create(
       left_out: arguments that are not kept, and why.
       shapes: of its arrays, by name.
       state: the first one.
+      group: chains in a chunk; all if not given.
     """
     where = absolute(path)
     if where.exists() and (not where.is_dir() or any(where.iterdir())):
@@ -267,7 +270,7 @@ def create(
             _remove_litter(where)
             building.mkdir(parents=True)
             lock = Lock(building)
-            infos = arrays.create(building / "draws.zarr", shapes)
+            infos = arrays.create(building / "draws.zarr", shapes, group)
             call, reasons, encoder = encoded(arguments)
             run_id = uuid.uuid4().hex
             write_json(building / _CALL, {**call, "run": run_id})

@@ -100,7 +100,7 @@ class Watcher(Protocol):
         """Something out of the ordinary has happened.
 
         Args:
-          name: "divergence", "checkpoint", "resumed" or "interrupted".
+          name: "devices", "divergence", "checkpoint", "resumed" or "interrupted".
           message: what happened, as a sentence.
           **fields: the facts of it, such as the step.
         """

@@ -1,0 +1,98 @@
+"""What the tests of devices run: one device in their own process, eight virtual ones in another.
+
+    python on_devices.py DIRECTORY
+
+runs everything on eight devices and leaves the draws in the directory.
+"""
+
+import json
+import sys
+from pathlib import Path
+
+import jax
+import numpy as np
+
+import sundman
+from sundman import models, targets
+
+KEY = jax.random.key(5)
+_generator = np.random.default_rng(0)
+X = _generator.normal(size=(40, 6)).astype(np.float32)
+Y = _generator.integers(0, 3, 40).astype(np.int32)
+INIT = models.mlp_init(jax.random.key(0), [6, 8, 3])
+CLOCK = {"alpha": 1e3, "m": 0.5, "M": 2.0, "r": 0.25}
+
+
+def star(chains, **more):
+    sampler = sundman.sa_sgld(1e-3, alpha=1.0, m=0.1, M=2.0, r=0.5)
+    run = {"chains": chains, "key": KEY, "steps": 200, "progress": False, **more}
+    return sundman.sample(targets.star(), sampler, **run)
+
+
+def network(chains=8, data=(X, Y), batch_size=20, **more):
+    posterior = sundman.Posterior(models.mlp_apply, data=data)
+    sampler = sundman.sa_sgld(posterior.time_step(0.01, kinetic=False), omega=1600.0, **CLOCK)
+    run = {"chains": chains, "key": KEY, "steps": 20, "burn_in": 8, "thin": 2, "progress": False}
+    return sundman.sample(posterior, sampler, init=INIT, batch_size=batch_size, **{**run, **more})
+
+
+def streamed(**more):
+    batches = [(X[i : i + 8], Y[i : i + 8]) for i in range(0, 40, 8)]
+    return network(2, sundman.data.HostBatches(batches, size=40), None, **more)
+
+
+def save(draws, path):
+    leaves = jax.tree.leaves((draws.values, draws.weight, dict(draws.stats), draws.last))
+    np.savez(path, *map(np.asarray, leaves))
+
+
+def refusals(mesh):
+    """What is said of meshes that do not fit."""
+    calls = {
+        "chains": lambda: star(6, mesh=mesh((4,), ("chain",))),
+        "axis": lambda: star(8, mesh=mesh((4,), ("rows",))),
+        "no rows": lambda: star(8, mesh=mesh((2, 4), ("chain", "data"))),
+        "rows": lambda: network(mesh=mesh((2, 4), ("chain", "data")), batch_size=18),
+        "all rows": lambda: network(mesh=mesh((3,), ("data",)), batch_size=None),
+        "no mesh": lambda: network(mesh=4),
+        "parameters": lambda: network(shard_parameters=True),
+    }
+    said = {}
+    for name, call in calls.items():
+        try:
+            call()
+        except (ValueError, TypeError) as error:
+            said[name] = str(error)
+    return said
+
+
+def main(directory: Path) -> None:
+    def mesh(shape, axes=("chain", "data")):
+        return jax.make_mesh(shape, axes, devices=jax.devices()[: int(np.prod(shape))])
+
+    runs = {
+        "star-8 default": lambda: star(8),
+        "star-8 on 4": lambda: star(8, mesh=mesh((4,), ("chain",))),
+        "star-40 on 8": lambda: star(40, mesh=mesh((8,), ("chain",))),
+        "network on 8": lambda: network(mesh=mesh((8, 1))),
+        "network on 4": lambda: network(mesh=mesh((4,), ("chain",))),
+        "network 2 by 4": lambda: network(mesh=mesh((2, 4))),
+        "streamed 2 by 4": lambda: streamed(mesh=mesh((2, 4))),
+        "split": lambda: network(mesh=mesh((4, 2)), shard_parameters=True),
+    }
+    settings = {}
+    for name, run in runs.items():
+        draws = run()
+        save(draws, directory / f"{name}.npz")
+        settings[name] = draws.settings["devices"]
+    store = directory / "store"
+    star(8, store=store, steps=80, mesh=mesh((4,), ("chain",)))
+    longer = sundman.extend(store, steps=120, mesh=mesh((2,), ("chain",)), progress=False)
+    save(longer, directory / "longer.npz")
+    settings["longer"] = longer.settings["devices"]
+    said = {"settings": settings, "refusals": refusals(mesh), "devices": jax.device_count()}
+    (directory / "said.json").write_text(json.dumps(said))
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))

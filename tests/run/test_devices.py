@@ -1,0 +1,98 @@
+"""Several devices: the same draws along ``chain``, and up to rounding along ``data``."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.compiled import SHARED_PROGRAMS
+from tests.run import on_devices
+
+pytestmark = pytest.mark.xdist_group("devices")
+
+
+@pytest.fixture(scope="module")
+def eight(tmp_path_factory):
+    """The directory with what eight virtual devices have drawn."""
+    directory = tmp_path_factory.mktemp("devices")
+    flags = os.environ.get("XLA_FLAGS", "") + " --xla_force_host_platform_device_count=8"
+    root = Path(__file__).parents[2]
+    environment = {**os.environ, **SHARED_PROGRAMS, "XLA_FLAGS": flags, "PYTHONPATH": str(root)}
+    child = [sys.executable, "-W", "ignore", on_devices.__file__, str(directory)]
+    subprocess.run(child, env=environment, check=True, timeout=500)
+    return directory
+
+
+def leaves(path):
+    with np.load(path) as archive:
+        return [archive[name] for name in archive.files]
+
+
+def here(run, tmp_path, **more):
+    on_devices.save(run(**more), tmp_path / "here.npz")
+    return leaves(tmp_path / "here.npz")
+
+
+@pytest.mark.parametrize(
+    ("run", "chains", "names"),
+    [
+        (on_devices.star, 8, ["star-8 default", "star-8 on 4", "longer"]),
+        (on_devices.star, 40, ["star-40 on 8"]),
+        (on_devices.network, 8, ["network on 8", "network on 4"]),
+    ],
+    ids=["star", "many", "network"],
+)
+def test_chains_do_not_depend_on_their_device(eight, tmp_path, run, chains, names):
+    alone = here(run, tmp_path, chains=chains)
+    for name in names:
+        for one, other in zip(alone, leaves(eight / f"{name}.npz"), strict=True):
+            np.testing.assert_array_equal(one, other, name)
+
+
+@pytest.mark.parametrize(
+    ("run", "name"),
+    [
+        (on_devices.network, "network 2 by 4"),
+        (on_devices.network, "split"),
+        (on_devices.streamed, "streamed 2 by 4"),
+    ],
+)
+def test_a_split_minibatch_has_the_same_rows(eight, tmp_path, run, name):
+    for one, other in zip(here(run, tmp_path), leaves(eight / f"{name}.npz"), strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-5)
+
+
+def test_the_run_says_where_it_was(eight):
+    said = json.loads((eight / "said.json").read_text())
+    assert said["devices"] == 8
+    assert said["settings"] == {
+        "star-8 default": "8 of 8 devices: chains over 8",
+        "star-8 on 4": "4 of 8 devices: chains over 4",
+        "star-40 on 8": "8 of 8 devices: chains over 8",
+        "network on 8": "8 of 8 devices: chains over 8",
+        "network on 4": "4 of 8 devices: chains over 4",
+        "network 2 by 4": "8 of 8 devices: chains over 2, minibatches over 4",
+        "streamed 2 by 4": "8 of 8 devices: chains over 2, minibatches over 4",
+        "split": "8 of 8 devices: chains over 4, minibatches over 2, parameters as well",
+        "longer": "2 of 8 devices: chains over 2",
+    }
+
+
+@pytest.mark.parametrize(
+    ("case", "words"),
+    [
+        ("chains", "chains=6 cannot be split evenly over the axis chain of the mesh, 4 devices"),
+        ("axis", "the axes of a mesh are chain and data; got 'rows'"),
+        ("no rows", "the mesh has data=4, and this target has no rows to split"),
+        ("rows", "batch_size=18 cannot be split evenly over the axis data of the mesh, 4 devices"),
+        ("all rows", "the rows of the data=40 cannot be split evenly"),
+        ("no mesh", "mesh must be a jax.sharding.Mesh"),
+        ("parameters", "shard_parameters=True splits arrays over the axis data of a mesh"),
+    ],
+)
+def test_a_mesh_that_does_not_fit_is_refused(eight, case, words):
+    assert words in json.loads((eight / "said.json").read_text())["refusals"][case]
