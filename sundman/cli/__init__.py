@@ -15,8 +15,12 @@ import warnings
 from collections.abc import Sequence
 from typing import Protocol, runtime_checkable
 
+import jax
+
 from sundman._optional import MissingExtra, needs_extra
 from sundman.cli.errors import RunFailed, Stopped, UserError, one_line
+from sundman.run import hosts
+from sundman.run.hosts import HostLostError
 from sundman.store import StoreError
 
 _DEBUG = "SUNDMAN_DEBUG"
@@ -24,7 +28,13 @@ _DEBUG = "SUNDMAN_DEBUG"
 
 def main() -> None:
     """Run the command of this process and exit."""
-    sys.exit(run(sys.argv[1:]))
+    code = run(sys.argv[1:])
+    if code and jax.distributed.is_initialized():  # the others are not to wait for this process
+        hosts.dismiss_witness()
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)
+    sys.exit(code)
 
 
 def run(arguments: Sequence[str]) -> int:
@@ -66,7 +76,7 @@ def _unexpected(error: Exception) -> int:
         return _print_error(_parser_message(error), 2)
     if os.environ.get(_DEBUG):
         raise error
-    if isinstance(error, RunFailed | StoreError):
+    if isinstance(error, RunFailed | StoreError | HostLostError):
         return _print_error(error, 1)
     name = type(error).__name__
     return _print_error(f"failed with {name}: {error}; set {_DEBUG}=1 to see where", 1)

@@ -22,6 +22,7 @@ from sundman.data.files import cache_directory
 from sundman.recipes import tables
 
 _SAMPLER, _RUN, _OUTPUT = "Sampler settings", "The run", "Input and output"
+_PROCESSES = "Several processes"
 
 
 def _setting(*names: str, text: str) -> OptionInfo:
@@ -37,6 +38,11 @@ def run(*names: str, text: str) -> OptionInfo:
 def output(*names: str, text: str) -> OptionInfo:
     """An option about files."""
     return typer.Option(*names, help=text, rich_help_panel=_OUTPUT, show_default=False)
+
+
+def processes(*names: str, text: str) -> OptionInfo:
+    """An option about the other processes of a run."""
+    return typer.Option(*names, help=text, rich_help_panel=_PROCESSES, show_default=False)
 
 
 Number = float | None

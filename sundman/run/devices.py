@@ -177,7 +177,8 @@ class Layout:
         def whole(leaf: np.ndarray) -> Array:
             shape = (*leaf.shape[:axis], self.chains, *leaf.shape[axis + 1 :])
 
-            def part(index: tuple[slice, ...]) -> np.ndarray:
+            def part(index: tuple[slice, ...] | None) -> np.ndarray:
+                assert index is not None
                 wanted = np.arange(self.chains)[index[axis]]
                 return np.take(leaf, np.searchsorted(self.local, wanted), axis)
 

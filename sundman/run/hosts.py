@@ -4,12 +4,20 @@ All of them run the same script and come to the same calls in the same order; wh
 other goes through JAX's collectives. Only the first one makes files that are not of its own chains,
 and only it tells watchers how the run goes. A process that dies closes its connections, and the
 others stop at their next word to it.
+
+JAX itself ends a process, by an abort and many lines, when it finds out before we do; a small
+process beside it then says in one sentence what has happened.
 """
 
 from __future__ import annotations
 
+import atexit
+import socket
+import subprocess
+import sys
+import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TypeVar
 
 import jax
@@ -21,6 +29,102 @@ Result = TypeVar("Result")
 
 class HostLostError(RuntimeError):
     """Another process of the run is gone or cannot be reached; a stored run can be resumed."""
+
+
+_SAY = "import sys; sys.stdin.buffer.read() or sys.stderr.write(sys.argv[1] + chr(10))"
+_LONGEST_END = 86_400  # seconds that processes wait for the first one to finish its report
+_witness: list[subprocess.Popen[bytes]] = []
+
+
+def connect(
+    coordinator: str | None = None,
+    processes: int | None = None,
+    process: int | None = None,
+    *,
+    timeout: int = 100,
+) -> None:
+    """Make this process one of several, before JAX is used for anything.
+
+    Args:
+      coordinator: HOST:PORT of the first process; None to find all three in the environment of
+        Slurm, Open MPI, Kubernetes or a TPU pod.
+      processes: how many there are.
+      process: the number of this one, from 0.
+      timeout: seconds to wait for the others, now and when one of them falls silent.
+
+    Raises:
+      HostLostError: if the coordinator does not answer.
+      ValueError: if the arguments make no sense.
+    """
+    given = (coordinator, processes, process)
+    if None in given and given != (None, None, None):
+        raise ValueError(
+            "coordinator, num-processes and process-id go together; got "
+            f"coordinator={coordinator}, num-processes={processes}, process-id={process}"
+        )
+    if coordinator is not None and processes is not None and process is not None:
+        if not 0 <= process < processes:
+            raise ValueError(
+                f"process-id must be from 0 to num-processes - 1 = {processes - 1}, got {process}"
+            )
+        host, colon, port = coordinator.rpartition(":")
+        if not (host and colon and port.isdigit() and 0 < int(port) < 2**16):
+            raise ValueError(
+                f"coordinator must be HOST:PORT, such as node1:7000; got {coordinator}"
+            )
+        if process > 0:
+            _wait_for(host, int(port), timeout)
+    which = "a process" if process is None else f"process {process} of {processes}"
+    sentence = (
+        f"sundman: {which} of the run was ended: it was killed, or another one died, could not be "
+        f"reached or did not come in {timeout} seconds. What was stored is safe: start all "
+        "processes again with the same command to go on"
+    )
+    say = [sys.executable, "-S", "-E", "-c", _SAY, sentence]
+    _witness.append(subprocess.Popen(say, stdin=subprocess.PIPE, start_new_session=True))
+    atexit.register(dismiss_witness)
+    try:
+        jax.distributed.initialize(
+            coordinator,
+            processes,
+            process,
+            initialization_timeout=timeout,
+            heartbeat_timeout_seconds=timeout,
+            shutdown_timeout_seconds=_LONGEST_END,
+        )
+    except (RuntimeError, ValueError) as error:
+        dismiss_witness()
+        raise ValueError(
+            f"this process cannot be made one of several: {error}; give --coordinator, "
+            "--num-processes and --process-id"
+        ) from error
+
+
+def _wait_for(host: str, port: int, timeout: float) -> None:
+    """Return when the coordinator listens."""
+    end = time.monotonic() + timeout
+    while True:
+        try:
+            socket.create_connection((host, port), timeout=5).close()
+            return
+        except OSError as error:
+            if time.monotonic() > end:
+                raise HostLostError(
+                    f"the coordinator {host}:{port} does not answer after {timeout} seconds "
+                    f"({error}): start process 0 there, or mend the address"
+                ) from None
+        time.sleep(0.2)
+
+
+def dismiss_witness() -> None:
+    """Say nothing: the process ends in an orderly way, or has said itself what happened."""
+    for beside in _witness:
+        with suppress(OSError):
+            assert beside.stdin is not None
+            beside.stdin.write(b".")
+            beside.stdin.close()
+        beside.wait()
+    _witness.clear()
 
 
 def several() -> bool:

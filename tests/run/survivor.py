@@ -96,13 +96,17 @@ KINDS = {
     "cycles": lambda: star(sundman.cyclical_sgld(1e-4, cycle=5_000, explore=0.5), thin=100),
     "memory": lambda: rows(sundman.gradients.saga(regression(), 6)),
     "streamed": streamed,
+    "spread": lambda: star(SA, chains=4, online=square, draws=120),
+    "spread otherwise": lambda: star(SA, chains=4, online=square, draws=120, weighting="equal"),
 }
+AGAIN = ("streamed", "spread", "spread otherwise")
+"""Their call is made again; of several processes only the first knows whether there is a run."""
 
 
 def main(kind: str, path: str) -> None:
     blocks._OPERATIONS = 2e6  # a block is a few draws, so that there is much to interrupt
     stored._FLUSH_SECONDS = 0.0
-    again = kind == "streamed"
+    again = kind in AGAIN
     if runs.exists(Path(path)) and not again:
         sundman.resume(path, checkpoint_every=7)
         return

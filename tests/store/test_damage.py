@@ -261,7 +261,7 @@ def test_a_newer_format_is_refused(part):
     about = json.loads((part / "run.json").read_text())
     (part / "run.json").write_text(json.dumps({"format": 99, "sundman": "9.0"}))
     for action in (sundman.Draws.open, sundman.resume, run_again):
-        with pytest.raises(StoreError, match=r"sundman 9.0 in format 99, newer than the 3"):
+        with pytest.raises(StoreError, match=r"sundman 9.0 in format 99, newer than the 4"):
             action(part)
     (part / "run.json").write_text(json.dumps(about))
     assert_same(run_again(part), whole())

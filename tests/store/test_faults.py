@@ -72,11 +72,11 @@ def test_disk_full_in_a_checkpoint(tmp_path, monkeypatch, k):
     """The last one is that of the end: a finished run must have its last state."""
     save, left = checkpoint.save, iter(range(100))
 
-    def failing(directory, run_id, number, tree):
+    def failing(directory, run_id, number, tree, part=None):
         if next(left) > k:
             (directory / f"{number:09d}.npz.{os.getpid()}.partial").write_bytes(b"half")
             raise FULL
-        save(directory, run_id, number, tree)
+        save(directory, run_id, number, tree, part)
 
     with monkeypatch.context() as patch:
         patch.setattr(checkpoint, "save", failing)

@@ -1,0 +1,167 @@
+"""Several processes do one run, and one of them may be killed: the draws are those of one."""
+
+import os
+import random
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import jax
+import numpy as np
+import pytest
+
+import sundman
+from sundman.run import hosts
+from sundman.store.files import StoreError, read_json
+from tests.compiled import SHARED_PROGRAMS
+from tests.run import survivor
+
+SURVIVOR = Path(survivor.__file__)
+LONGEST, TIMEOUT = 300, 20
+
+pytestmark = pytest.mark.xdist_group("hosts")
+
+
+def free_port() -> int:
+    with socket.socket() as listening:
+        listening.bind(("127.0.0.1", 0))
+        return listening.getsockname()[1]
+
+
+def start(number: int, path: Path, kinds: list[str] | None = None) -> list[subprocess.Popen]:
+    """The processes of a run."""
+    address, started = f"127.0.0.1:{free_port()}", []
+    for process in range(number):
+        place = ["--coordinator", address, "--num-processes", number, "--process-id", process]
+        options = [*place, "--host-timeout", TIMEOUT] if number > 1 else []
+        kind = "spread" if kinds is None else kinds[process]
+        command = ["-m", "sundman.cli", *options, "run", SURVIVOR, kind, path]
+        child = subprocess.Popen(
+            [sys.executable, "-W", "ignore", *map(str, command)],
+            env={**os.environ, **SHARED_PROGRAMS},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        started.append(child)
+    return started
+
+
+def finish(processes: list[subprocess.Popen]) -> list[tuple[int, str]]:
+    """Exit code and output of each."""
+    ended = []
+    for process in processes:
+        try:
+            said, _ = process.communicate(timeout=LONGEST)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            said, _ = process.communicate()
+            said += "\nHANGS"
+        ended.append((process.returncode, said))
+    return ended
+
+
+def progress(path: Path) -> int:
+    try:
+        return read_json(path / "progress.json", {"draws": int})["draws"]
+    except StoreError:
+        return 0
+
+
+@pytest.fixture(scope="module")
+def alone():
+    """The run by one process, in memory."""
+    arguments = survivor.KINDS["spread"]()
+    key = jax.random.key(5)
+    return sundman.sample(**arguments, key=key, burn_in=400, progress=False)
+
+
+def check_same(path: Path, alone: sundman.Draws) -> None:
+    draws = sundman.Draws.open(path)
+    assert draws.settings["finished"]
+    np.testing.assert_array_equal(draws.weight, alone.weight)
+    np.testing.assert_array_equal(np.asarray(draws.values), alone.values)
+    for name, stat in alone.stats.items():
+        np.testing.assert_array_equal(draws.stats[name], stat)
+    np.testing.assert_array_equal(draws.last, alone.last)
+    np.testing.assert_array_equal(draws.online.weighted, alone.online.weighted)
+
+
+def kill_one(number: int, path: Path, victim: int, after: int) -> None:
+    """A run of which one process is killed after some draws; the others stop and say why."""
+    processes = start(number, path)
+    end = time.monotonic() + LONGEST
+    while progress(path) < after and all(p.poll() is None for p in processes):
+        assert time.monotonic() < end
+        time.sleep(0.01)
+    if processes[victim].poll() is not None:  # it came to its end before
+        assert all(code == 0 for code, _ in finish(processes))
+        return
+    processes[victim].kill()
+    killed = time.monotonic()
+    ended = finish(processes)
+    assert time.monotonic() - killed < TIMEOUT + 10
+    assert ended.pop(victim)[0] == -signal.SIGKILL
+    for code, said in ended:
+        assert code != 0, said
+        assert "What was stored is safe" in said.splitlines()[-1], said
+
+
+def test_one_of_two_processes_is_killed(tmp_path, alone):
+    kill_one(2, tmp_path / "run", victim=1, after=20)
+    assert 0 < progress(tmp_path / "run") < 120
+    for code, said in finish(start(2, tmp_path / "run")):
+        assert code == 0, said
+    check_same(tmp_path / "run", alone)
+
+
+def test_processes_that_would_do_different_runs(tmp_path):
+    ended = finish(start(2, tmp_path / "run", ["spread", "spread otherwise"]))
+    for code, said in ended:
+        assert code == 1
+        assert "process 1 is about to do another run than process 0: weighting: process 0" in said
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("127.0.0.1:9", 2, 1), "the coordinator 127.0.0.1:9 does not answer after 1 seconds"),
+        (("127.0.0.1:9", 2, None), "coordinator, num-processes and process-id go together"),
+        (("127.0.0.1:9", 2, 2), "process-id must be from 0 to num-processes - 1 = 1, got 2"),
+        (("somewhere", 2, 0), "coordinator must be HOST:PORT, such as node1:7000; got somewhere"),
+    ],
+)
+def test_a_coordinator_that_cannot_be(arguments, words):
+    with pytest.raises((ValueError, hosts.HostLostError), match=words):
+        hosts.connect(*arguments, timeout=1)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(10))
+def test_killed_at_a_random_moment_and_resumed_elsewhere(tmp_path, alone, seed):
+    chance = random.Random(seed)
+    number, then = chance.choice([2, 4]), chance.choice([1, 2, 4])
+    path = tmp_path / "run"
+    kill_one(number, path, victim=chance.randrange(number), after=chance.randrange(1, 110))
+    for code, said in finish(start(then, path)):
+        assert code == 0, said
+    check_same(path, alone)
+
+
+@pytest.mark.slow
+def test_a_signal_to_one_process_stops_all(tmp_path, alone):
+    path = tmp_path / "run"
+    processes = start(2, path)
+    while progress(path) < 10:
+        time.sleep(0.01)
+    processes[1].terminate()
+    for code, said in finish(processes):
+        assert code == 128 + signal.SIGTERM, said
+    assert 10 <= progress(path) < 120
+    for code, said in finish(start(4, path)):
+        assert code == 0, said
+    check_same(path, alone)
