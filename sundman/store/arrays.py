@@ -302,8 +302,6 @@ class Arrays:
         ]
         with ThreadPoolExecutor(_WRITERS) as writers:  # most of it is waiting for the disk
             list(writers.map(lambda part: self._write_part(*part), parts))
-        for name in columns:
-            sync_directory(self.path / name)
         self.draws = end
 
     def _write_part(self, info: ArrayInfo, group: int, column: np.ndarray) -> None:
@@ -322,6 +320,7 @@ class Arrays:
             content += google_crc32c.value(content).to_bytes(_CHECKSUM_BYTES, "little")
             write_bytes(info.file(self.path, group, index), content, sync=False)
             sums[index:] = [_sum_of(info, group, index, chunk[:, : end - begin])]
+        sync_directory(self.path / info.name)
 
     def share_sums(self, own: Sequence[int], add_up: Callable[[np.ndarray], np.ndarray]) -> None:
         """Take over the checksums of the groups that other processes have written.
