@@ -6,6 +6,7 @@ import runpy
 import shlex
 import sys
 import traceback
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -13,7 +14,7 @@ import typer
 
 import sundman
 from sundman import citations
-from sundman.cli import options
+from sundman.cli import farm, options
 from sundman.cli.bnn import bnn
 from sundman.cli.bnn.predictions import predict
 from sundman.cli.demo import demo
@@ -21,7 +22,7 @@ from sundman.cli.errors import RunFailed, Stopped, UserError, as_user_error, unk
 from sundman.cli.options import Command, Group
 from sundman.cli.output import console, print_line, print_table
 from sundman.cli.report import report
-from sundman.cli.runs import diagnose, export, extend, resume, rm, runs
+from sundman.cli.runs import diagnose, export, extend, merge, resume, rm, runs
 from sundman.cli.toy import toy
 from sundman.cli.watch import watch
 from sundman.report import write
@@ -163,18 +164,23 @@ def reproduce(
         Path | None,
         options.output("--output", "-o", text="Directory. [default: runs/reproduce]"),
     ] = None,
+    array_task: farm.ArrayTask = None,
+    array_tasks: farm.ArrayTasks = None,
     no_cache: options.NoCache = False,
 ) -> None:
     """Run an experiment of the SA-SGLD paper, and say of each claim whether it holds.
 
     What is in the directory already is not done again: a run that was stopped goes on with the
-    same command.
+    same command. The tasks of an array do the seeds of the networks, and the other experiments,
+    between them; the command without --array-task then makes the page of all.
 
     For example:
 
     sundman reproduce fig-star
 
     sundman reproduce table1 --scale standard --data DIR --output table1
+
+    sundman reproduce all --scale paper --output paper --array-task $SLURM_ARRAY_TASK_ID
     """
     from sundman import paper  # here, since it loads matplotlib, which other commands do not need
 
@@ -191,9 +197,17 @@ def reproduce(
     try:
         with as_user_error():
             directory.mkdir(parents=True, exist_ok=True)
-        result = paper.run(
-            name, scale=scale, seed=seed, directory=directory, data=data, console=out
+        units = paper.units(name, scale, seed)
+        part = farm.task_of(array_task, array_tasks, len(units))
+        run = partial(
+            paper.run, scale=scale, seed=seed, directory=directory, data=data, console=out
         )
+        if part is not None:
+            for each, seeds in part.share(units):
+                run(each, seeds=seeds)
+            print_line(out, f"Task {part.number} of {part.of} is done.")
+            return
+        result = run(name)
     except FileNotFoundError:
         raise UserError(
             f"{name} needs MNIST, which was not found; put its four files into DIR/mnist and give "
@@ -215,7 +229,7 @@ def reproduce(
 
 for command in (
     *(demo, toy, bnn, predict, reproduce, run),
-    *(runs, watch, diagnose, report, resume, extend, export, rm),
+    *(runs, watch, diagnose, report, resume, extend, merge, export, rm),
     cite,
 ):
     app.command(cls=Command)(command)

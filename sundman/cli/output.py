@@ -19,7 +19,8 @@ import math
 import shlex
 import shutil
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import tempfile
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -32,9 +33,10 @@ from rich.text import Text
 
 import sundman
 from sundman import citations
-from sundman.cli.errors import Stopped, UserError
-from sundman.cli.settings import SETTINGS
+from sundman.cli.errors import Stopped, UserError, as_user_error
+from sundman.cli.settings import SETTINGS, CommandSettings, same_settings
 from sundman.report import Section, Table, of_run
+from sundman.run import hosts
 from sundman.targets import Target
 
 RUNS, RESULTS, REPORT, FIGURE = "runs", "results.json", "report.html", "demo.png"
@@ -56,6 +58,30 @@ def prepare_directory(path: Path, force: bool) -> Path:
     except OSError as error:
         reason = error.strerror or error
         raise UserError(f"cannot write to {path}: {reason}; use another --output") from None
+    return path
+
+
+def path_of_first(make: Callable[[], Path]) -> Path:
+    """The directory that the first of several processes makes, in all of them."""
+    made = hosts.on_first(make)
+    return Path(hosts.texts(str(made or ""))[0])
+
+
+def join_directory(path: Path, settings: CommandSettings) -> Path:
+    """The directory of results of several tasks, made by the first; all have the same settings."""
+    path = path.expanduser().absolute()
+    if not (path / SETTINGS).is_file():
+        with as_user_error():
+            path.mkdir(parents=True, exist_ok=True)
+            settings.write(path)
+        return path
+    with tempfile.TemporaryDirectory() as beside:
+        settings.write(Path(beside))
+        if not same_settings(path / SETTINGS, Path(beside) / SETTINGS):
+            raise UserError(
+                f"{path} holds results of other settings; use another --output, or the settings of "
+                f"{path / SETTINGS}"
+            )
     return path
 
 
@@ -132,8 +158,12 @@ def repeat_command(command: str, path: Path) -> str:
 
 
 def console() -> Console:
-    """The console for results: as wide as the terminal, or 120 characters where there is none."""
-    return Console(width=None if sys.stdout.isatty() else _WIDTH, highlight=False, soft_wrap=False)
+    """The console for results: as wide as the terminal, or 120 characters where there is none.
+
+    Of several processes, the first one speaks.
+    """
+    width = None if sys.stdout.isatty() else _WIDTH
+    return Console(width=width, highlight=False, soft_wrap=False, quiet=not hosts.is_first())
 
 
 def print_table(out: Console, table: Table) -> None:

@@ -10,8 +10,9 @@ from typing import Annotated, Literal
 import typer
 
 import sundman
-from sundman.cli import options
+from sundman.cli import farm, options
 from sundman.cli.bnn import repeat as repeat_bnn
+from sundman.cli.bnn.plan import BnnSettings
 from sundman.cli.errors import UserError, as_user_error
 from sundman.cli.output import console, print_line, print_table, resumable, runs_in
 from sundman.cli.settings import SETTINGS, command_of
@@ -121,6 +122,37 @@ def extend(
     with as_user_error(), resumable(run):
         longer = sundman.extend(run, steps=steps, draws=draws)
     print_line(console(), f"{longer.chains} chains of {len(longer):,} draws: {longer.verdict}")
+
+
+def merge(
+    directory: farm.Directory, others: farm.Others = None, no_cache: options.NoCache = False
+) -> None:
+    """Make results and report of seeds that were run as the tasks of an array.
+
+    The last task does this by itself if all share one directory. Runs of other directories, made
+    with the same settings on machines that share none, are copied into the first.
+
+    For example:
+
+    sundman merge mnist
+
+    sundman merge mnist node1/mnist node2/mnist
+    """
+    options.use_compilation_cache(not no_cache)
+    farm.collect(directory, others or [])
+    if not (directory / SETTINGS).is_file() or command_of(directory / SETTINGS) != "bnn":
+        raise UserError(f"{directory} is not of sundman bnn; give the --output of its tasks")
+    settings = BnnSettings.read(directory / SETTINGS)
+    seed, seeds = int(settings.get("seed", 0)), int(settings.get("seeds", 1))
+    names = [f"seed-{number}" for number in range(seed, seed + seeds)]
+    missing = farm.unfinished(directory, names)
+    if missing:
+        raise UserError(
+            f"{len(missing)} of {seeds} runs are not finished: {', '.join(missing[:5])}"
+            f"{', ...' if len(missing) > 5 else ''}; run their tasks again, or go on here with: "
+            f"sundman resume {directory}"
+        )
+    repeat_bnn(directory.expanduser().absolute(), None)
 
 
 def export(

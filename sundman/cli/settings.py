@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Self
 
 from sundman import __version__
+from sundman._files import write_bytes
 from sundman.cli.errors import UserError, nearest, one_line
 
 SETTINGS = "settings.toml"
@@ -94,6 +95,13 @@ def command_of(path: Path) -> str:
     return str(_load(path).get("command", ""))
 
 
+def same_settings(one: Path, other: Path) -> bool:
+    """Whether two settings files say the same."""
+    first, second = (_load(path) for path in (one, other))
+    versions = {"sundman": ""}  # which may be any
+    return {**first, **versions} == {**second, **versions}
+
+
 def _load(path: Path) -> dict[str, object]:
     try:
         return tomllib.loads(path.read_text(encoding="utf-8"))
@@ -111,7 +119,7 @@ def write_settings(path: Path, command: str, settings: Mapping[str, object]) -> 
     about = {"command": command, "sundman": __version__}
     head = f"# Repeat with: sundman {command} --config THIS-FILE"
     lines = [head, *_toml_lines({**about, **settings})]
-    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    write_bytes(path, ("\n".join(lines) + "\n").encode())
 
 
 def _toml_lines(table: Mapping[str, object], name: str = "") -> list[str]:

@@ -8,6 +8,6 @@ seed or step size leaves a small file when it is done, and a network's chain goe
 """
 
 from sundman.paper.experiment import SCALES
-from sundman.paper.reproduce import NAMES, Result, run
+from sundman.paper.reproduce import NAMES, Result, run, units
 
-__all__ = ["NAMES", "SCALES", "Result", "run"]
+__all__ = ["NAMES", "SCALES", "Result", "run", "units"]

@@ -211,6 +211,35 @@ def run(
     return _one(name, task)
 
 
+def units(name: str, scale: str, seed: int = 0) -> list[tuple[str, list[int] | None]]:
+    """The parts of an experiment, or of all, that can be run apart from each other.
+
+    Args:
+      name: one of ``NAMES``, or ``"all"``.
+      scale: ``"quick"``, ``"standard"`` or ``"paper"``.
+      seed: the first seed.
+
+    Returns:
+      For each the arguments ``name`` and ``seeds`` of :func:`run`.
+    """
+    check.choice("name", name, (*NAMES, "all"))
+    check.choice("scale", scale, tuple(SCALES))
+    of_seeds = {
+        "table1": SCALES[scale].table.seeds,
+        "fig-logprob": SCALES[scale].table.seeds,
+        "posterior-accuracy": SCALES[scale].accuracy.seeds,
+    }
+    parts: list[tuple[str, list[int] | None]] = []
+    for each in NAMES if name == "all" else (name,):
+        if name == "all" and each == "fig-logprob":
+            continue  # it has the chains of the table
+        if each in of_seeds:
+            parts += [(each, [seed + i]) for i in range(of_seeds[each])]
+        else:
+            parts.append((each, None))
+    return parts
+
+
 def _one(name: str, task: Task) -> Result:
     began = time.perf_counter()
     task = replace(task, cache=replace(task.cache, earlier_seconds={}))

@@ -129,12 +129,12 @@ def dismiss_witness() -> None:
 
 def several() -> bool:
     """Whether this process is one of several."""
-    return jax.process_count() > 1
+    return jax.distributed.is_initialized() and jax.process_count() > 1
 
 
 def is_first() -> bool:
     """Whether this is the process that speaks for all."""
-    return jax.process_index() == 0
+    return not several() or jax.process_index() == 0
 
 
 @contextmanager

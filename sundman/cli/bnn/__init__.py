@@ -8,10 +8,16 @@ from typing import Annotated
 
 import typer
 
-from sundman.cli import options
+from sundman.cli import farm, options
 from sundman.cli.bnn.plan import BnnSettings, make_plan
 from sundman.cli.bnn.run import run_networks
-from sundman.cli.output import first_free_directory, prepare_directory
+from sundman.cli.errors import UserError
+from sundman.cli.output import (
+    first_free_directory,
+    join_directory,
+    path_of_first,
+    prepare_directory,
+)
 from sundman.cli.settings import SETTINGS, Request
 
 _DATA = "Your own data"
@@ -127,6 +133,8 @@ def bnn(
         options.run("--seeds", text="How many runs, each of its own seed. [default: 1]"),
     ] = None,
     seed: options.Seed = None,
+    array_task: farm.ArrayTask = None,
+    array_tasks: farm.ArrayTasks = None,
     temperature: options.Temperature = None,
     sampler: options.Sampler = None,
     data: Annotated[
@@ -161,6 +169,8 @@ def bnn(
     sundman bnn --csv houses.csv --target price --drop notes
 
     sundman bnn --x x.npy --y y.npy --sampler sgld --step 0.05
+
+    sundman bnn mnist --seeds 40 --array-task $SLURM_ARRAY_TASK_ID --output mnist
     """
     options.use_compilation_cache(not no_cache)
     files = {"x": x, "y": y, "csv": csv, "data": data}
@@ -188,9 +198,21 @@ def bnn(
         temperature=temperature,
     )
     plan = make_plan(Request(BnnSettings.read(config), in_options, sampler_settings))
+    part = farm.task_of(array_task, array_tasks, plan.settings.seeds)
+    if part is not None:
+        if output is None or force:
+            raise UserError(
+                "the tasks of an array share a directory; give --output, and no --force"
+            )
+        run_networks(plan, join_directory(output, plan.settings), part=part)
+        return
     called = plan.data.name.replace(" ", "-")
-    directory = output or first_free_directory(Path("runs") / f"bnn-{called}")
-    run_networks(plan, prepare_directory(directory, force))
+
+    def prepared() -> Path:
+        directory = output or first_free_directory(Path("runs") / f"bnn-{called}")
+        return prepare_directory(directory, force)
+
+    run_networks(plan, path_of_first(prepared))
 
 
 def repeat(path: Path, page: Path | None) -> None:

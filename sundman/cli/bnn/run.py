@@ -14,6 +14,7 @@ from scipy.special import stdtrit
 
 import sundman
 from sundman import models
+from sundman.cli import farm
 from sundman.cli.bnn.plan import Plan
 from sundman.cli.bnn.predictions import Predictive, pooled, write_data_files, write_test_predictions
 from sundman.cli.bnn.scores import (
@@ -44,6 +45,7 @@ from sundman.cli.output import (
 )
 from sundman.cli.samplers import sample_or_none
 from sundman.report import Report, Section, Table, write
+from sundman.run import hosts
 
 
 def _sample_seed(
@@ -181,7 +183,12 @@ class SeedScores:
 
 
 def run_networks(
-    plan: Plan, path: Path, *, resuming: bool = False, page: Path | None = None
+    plan: Plan,
+    path: Path,
+    *,
+    resuming: bool = False,
+    page: Path | None = None,
+    part: farm.Task | None = None,
 ) -> None:
     """Run every seed, print the scores, write results and report.
 
@@ -190,20 +197,34 @@ def run_networks(
       path: the directory of the results.
       resuming: go on with what is there.
       page: the file of the report, if not in the directory.
+      part: the seeds of one task of several, of which the last makes results and report.
     """
     out, settings = console(), plan.settings
+    seeds = range(settings.seed, settings.seed + settings.seeds)
     for sentence in plan.decisions:
         print_line(out, sentence)
     print_line(out, _what_will_run(plan))
-    if not resuming:
+    if not resuming and part is None and hosts.is_first():
         settings.write(path)
-    write_data_files(path, plan.loaded)
     recorded = recorded_predictions(plan)
+    again = resuming or part is not None  # a task that was killed is begun again
     with resumable(path):
         tried = {
-            f"seed-{seed}": _sample_seed(plan, seed, recorded, path, resuming)
-            for seed in range(settings.seed, settings.seed + settings.seeds)
+            f"seed-{seed}": _sample_seed(plan, seed, recorded, path, again)
+            for seed in (seeds if part is None else part.share(seeds))
         }
+    if part is not None:
+        missing = farm.unfinished(path, [f"seed-{seed}" for seed in seeds])
+        if missing:
+            print_line(out, f"Task {part.number} of {part.of} is done; {len(missing)} seeds to go.")
+            return
+        with farm.by_one(path) as mine:
+            if mine:
+                run_networks(plan, path, resuming=True, page=page)
+        return
+    if not hosts.is_first():
+        return
+    write_data_files(path, plan.loaded)
     runs = {
         name: draws
         for name, draws in tried.items()

@@ -25,6 +25,7 @@ from sundman.cli.output import (
     REPORT,
     RUNS,
     console,
+    path_of_first,
     prepare_directory,
     print_line,
     print_table,
@@ -41,6 +42,7 @@ from sundman.cli.samplers import AUTO, sample_or_none
 from sundman.cli.settings import SETTINGS, Request
 from sundman.cli.toy.plan import Plan, ToySettings, make_plan
 from sundman.report import Report, Section, Table, write
+from sundman.run import hosts
 from sundman.targets import Target
 
 _SAMPLERS_PER_TABLE = 4
@@ -122,7 +124,8 @@ def toy(
         target_settings=options.assignments(target_set, "--target-set") if target_set else None,
     )
     plan = make_plan(Request(ToySettings.read(config), in_options, sampler_settings))
-    run_samplers(plan, prepare_directory(output, force) if output is not None else None)
+    path = None if output is None else path_of_first(lambda: prepare_directory(output, force))
+    run_samplers(plan, path)
 
 
 def repeat(path: Path, page: Path | None) -> None:
@@ -264,10 +267,12 @@ def run_samplers(
       page: the file of the report, if not in the directory.
     """
     out = console()
-    if path is not None and not resuming:
+    if path is not None and not resuming and hosts.is_first():
         plan.settings.write(path)
     with resumable(path):
         tried = {name: _sample(plan, name, path, resuming) for name in plan.samplers}
+    if not hosts.is_first():
+        return
     runs = {name: draws for name, draws in tried.items() if draws is not None}
     if not runs:
         raise RunFailed("all chains diverged; use a smaller step")
