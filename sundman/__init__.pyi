@@ -58,6 +58,7 @@ from .recipes.preconditioned import sgrhmc as sgrhmc
 from .recipes.preconditioned import sgrld as sgrld
 from .run import sample as sample
 from .run.disk_sink import Interrupted as Interrupted
+from .run.hosts import HostLostError as HostLostError
 from .run.resume import extend as extend
 from .run.resume import resume as resume
 from .samplers import Sampler as Sampler

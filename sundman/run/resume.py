@@ -103,7 +103,8 @@ def resume(
         layout_of = partial(choose, mesh=mesh, shard_parameters=shard_parameters)
         watching = _Watching(checkpoint_every, progress, as_watchers(watchers), layout_of)
         draws = _continue(run, partial(_stored_spec, given), watching)
-    warn(draws.verdict, stacklevel=2)
+    if hosts.is_first():
+        warn(draws.verdict, stacklevel=2)
     return draws
 
 
@@ -171,7 +172,8 @@ def extend(
     layout_of = partial(choose, mesh=mesh, shard_parameters=shard_parameters)
     watching = _Watching(checkpoint_every, progress, as_watchers(watchers), layout_of)
     longer_draws = _continue(run, partial(_stored_spec, given), watching, longer)
-    warn(longer_draws.verdict, stacklevel=2)
+    if hosts.is_first():
+        warn(longer_draws.verdict, stacklevel=2)
     return longer_draws
 
 

@@ -175,7 +175,8 @@ def sample(
             watchers=watchers,
             layout=layout,
         )
-        warn(stored.verdict, stacklevel=2)
+        if hosts.is_first():
+            warn(stored.verdict, stacklevel=2)
         return stored
     sink = MemorySink()
     everyone = all_watchers(progress, watchers) if hosts.is_first() else []
@@ -188,5 +189,6 @@ def sample(
         state = execute(spec, setup, state, sink, everyone)
     draws_kept = sink.draws(spec, state, layout)
     draws_kept = replace_fields(draws_kept, verdict=safe_judge(draws_kept, target))
-    warn(draws_kept.verdict, stacklevel=2)
+    if hosts.is_first():
+        warn(draws_kept.verdict, stacklevel=2)
     return draws_kept

@@ -89,8 +89,8 @@ def test_a_block_by_several_calls_is_the_same(key, monkeypatch, steps):
     whole = sundman.sample(bowl, SA, draws=12, thin_time=0.61, **settings)
     affordable = engines.ByTime.__new__
 
-    def few(cls, plan, interval, capacity, _):
-        return affordable(cls, plan, interval, capacity, steps)
+    def few(cls, plan, layout, interval, capacity, _):
+        return affordable(cls, plan, layout, interval, capacity, steps)
 
     monkeypatch.setattr(engines.ByTime, "__new__", few)
     parts = sundman.sample(bowl, SA, draws=12, thin_time=0.61, **settings)
