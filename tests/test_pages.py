@@ -135,8 +135,8 @@ def test_no_block_is_made_by_indenting(name: str) -> None:
 
 
 def test_few_blocks_are_not_run() -> None:
-    not_run = [(name, block.not_run) for name in PAGES for block in blocks(name) if block.not_run]
-    assert len(not_run) <= 3, not_run
+    not_run = [name for name in sorted(PAGES) for block in blocks(name) if block.not_run]
+    assert not_run == ["docs/index.md", "docs/runs.md"]
 
 
 @pytest.mark.parametrize("path", re.findall(r"\]\(([^)#:]+)\)", (ROOT / "README.md").read_text()))
