@@ -1,8 +1,9 @@
 """Estimates from weighted draws, each with its Monte Carlo error."""
 
+from sundman.estimate.averages import mean, step_bias
 from sundman.estimate.convergence import kernel_stein_discrepancy, split_rhat
 from sundman.estimate.density import histogram, quantile, total_variation
-from sundman.estimate.moments import Estimate, covariance, ess, evaluate, mean, variance
+from sundman.estimate.moments import Estimate, covariance, ess, evaluate, variance
 from sundman.estimate.temperature import (
     configurational_temperature,
     curvature_temperature,
@@ -24,6 +25,7 @@ __all__ = [
     "mean",
     "quantile",
     "split_rhat",
+    "step_bias",
     "stiff_temperature",
     "temperature_by_block",
     "total_variation",

@@ -266,19 +266,6 @@ def moments(leaf: DrawsArray, weight: np.ndarray, *, error: bool = True) -> Mome
     return result
 
 
-def mean(draws: Draws, f: Function | None = None) -> Estimate:
-    """sum(w f) / sum(w) over all draws, with its standard error."""
-    weight = weights(draws)
-    leaves, structure = jax.tree.flatten(values_of(draws, f))
-    by_leaf = [moments(leaf, weight) for leaf in leaves]
-    value, error = [shaped(each.mean) for each in by_leaf], [shaped(each.error) for each in by_leaf]
-    bias = None
-    if draws.tuning is not None and draws.tuning.bias > 0:
-        spread = [shaped(np.sqrt(each.variance)) for each in by_leaf]
-        bias = structure.unflatten([draws.tuning.bias * each for each in spread])
-    return Estimate(structure.unflatten(value), structure.unflatten(error), bias)
-
-
 def variance(draws: Draws, f: Function | None = None) -> PyTree:
     """Weighted variance of each component of f over all draws."""
     weight = weights(draws)

@@ -41,6 +41,11 @@ published scheme. On a Gaussian of precision k, for small dt, their variance is 
 the factor 1 + k dt^2/12; that of the ends of the steps, half a U later, is too small by
 1 - k dt^2/6. So the middles are kept as they are.
 
+With ``work=True`` BAOAB adds up what its kicks change of the kinetic energy. U plus that heat is
+the work W that the finite step does on the chain: all of the energy that is neither exchanged with
+the bath, in O, nor moved between U and the momentum. :func:`sundman.estimate.step_bias` makes of it
+how far averages are off because the step is not short.
+
 ``sigma``, the standard deviation of the gradient noise in each coordinate if it is known, takes
 the heat that this noise adds out of the variance of O, as far as there is any:
 
@@ -83,6 +88,19 @@ class KineticState(NamedTuple):
 
     momentum: PyTree
     dt: PyTree
+
+
+class HeatedState(NamedTuple):
+    """The same, with what the kicks have added to the kinetic energy.
+
+    ``heat`` is that of all whole steps, up to the position that the last step left; ``begun`` that
+    of the half kick with which it left.
+    """
+
+    momentum: PyTree
+    dt: PyTree
+    heat: Array
+    begun: Array
 
 
 class KineticLangevin(Integrator):
@@ -137,14 +155,40 @@ class Baoab(KineticLangevin):
       gamma: the friction.
       sigma: standard deviation of the gradient noise, if it is known: one number for every
         coordinate, or a pytree like the position.
+      work: whether to follow the work of the steps, for :func:`sundman.estimate.step_bias`; for
+        exact gradients.
     """
 
     label = "BAOAB kinetic Langevin"
     references = ("leimkuhler2013robust", "leimkuhler2013rational")
 
+    _: KW_ONLY
+    work: bool = static(default=False)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check.choices_are_static(work=self.work)
+        check.flag(work=self.work)
+
+    @property
+    def follows_work(self) -> bool:  # type: ignore[override]  # others have it on the class
+        """Whether ``work``."""
+        return self.work
+
+    def init(self, params: PyTree) -> KineticState | HeatedState:
+        """Zero momentum, and no heat yet."""
+        state = super().init(params)
+        zero = jnp.zeros((), jnp.result_type(jnp.float32, *jax.tree.leaves(params)))
+        return HeatedState(*state, zero, zero) if self.work else state
+
     def move(
-        self, stream: Stream, grads: PyTree, state: KineticState, params: PyTree, dt: PyTree
-    ) -> tuple[PyTree, KineticState]:
+        self,
+        stream: Stream,
+        grads: PyTree,
+        state: KineticState | HeatedState,
+        params: PyTree,
+        dt: PyTree,
+    ) -> tuple[PyTree, KineticState | HeatedState]:
         """The step before's last kick, and this step up to its own."""
         steps = per_leaf(dt, params)
 
@@ -162,7 +206,26 @@ class Baoab(KineticLangevin):
         updates, momentum = jax.tree.transpose(
             jax.tree.structure(params), jax.tree.structure((0, 0)), moved
         )
-        return cast_like(updates, params), KineticState(cast_like(momentum, params), steps)
+        after = KineticState(cast_like(momentum, params), steps)
+        if isinstance(state, HeatedState):
+            heat, begun = _heat(state, grads, steps)
+            return cast_like(updates, params), HeatedState(*after, heat, begun)
+        return cast_like(updates, params), after
+
+
+def _heat(state: HeatedState, grads: PyTree, steps: PyTree) -> tuple[Array, Array]:
+    """The heat after the last half kick of the step before, and that of the next half kick."""
+
+    def gains(h_before: Array, h: Array, grad: Array, momentum: Array) -> Array:
+        last, first = -0.5 * h_before * grad, -0.5 * h * grad
+        between = momentum + last
+        return jnp.stack(
+            [jnp.sum(last * (momentum + 0.5 * last)), jnp.sum(first * (between + 0.5 * first))]
+        )
+
+    gained = jax.tree.map(gains, state.dt, steps, grads, state.momentum)
+    ended, begun = sum(jax.tree.leaves(gained)).astype(state.heat.dtype)
+    return state.heat + state.begun + ended, begun
 
 
 class Obabo(KineticLangevin):

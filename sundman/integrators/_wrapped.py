@@ -213,6 +213,11 @@ class Whitened(Wrapped):
         return f"{self.moves_by.label}, whitened"
 
     @property
+    def follows_work(self) -> bool:  # type: ignore[override]  # others have it on the class
+        """Whether the integrator does."""
+        return self.moves_by.follows_work
+
+    @property
     def settings(self) -> Settings:
         """Those of the integrator; of the scale its size."""
         shape = " x ".join(str(n) for n in self.scale.shape)

@@ -37,6 +37,7 @@ class Integrator(Value):
       needs_value: whether ``move`` also takes ``value=``, U at the position.
       has_weights: whether :meth:`weigh` multiplies the weight dt.
       takes_split_gradients: whether ``move`` takes gradients in two parts.
+      follows_work: whether its state has ``heat``, what the kicks have added to the kinetic energy.
       uses_position: whether the scheme is another at another position, as with a metric.
     """
 
@@ -47,6 +48,7 @@ class Integrator(Value):
     needs_value: ClassVar[bool] = False
     has_weights: ClassVar[bool] = False
     takes_split_gradients: ClassVar[bool] = False
+    follows_work: ClassVar[bool] = False
     uses_position: ClassVar[bool] = False
 
     temperature: Number | None = None

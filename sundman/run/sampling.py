@@ -46,7 +46,7 @@ def sample(
     replace: bool | None = None,
     collect: Callable[[PyTree], PyTree] | None = None,
     online: Callable[[PyTree], PyTree] | None = None,
-    weighting: str = "leaving",
+    weighting: str | None = None,
     stats: Sequence[str] = STATS,
     per_chain: bool | None = None,
     on_divergence: str = "freeze",
@@ -87,7 +87,9 @@ def sample(
       online: average ``online(position)`` over the draws in constant memory, into
         ``draws.online``.
       weighting: ``"leaving"`` weights a position with the dt of the step that leaves it,
-        ``"arriving"`` with that of the step that led to it, ``"equal"`` not at all.
+        ``"arriving"`` with that of the step that led to it, ``"symmetric"`` with the mean of both,
+        ``"equal"`` not at all. If not given, ``"leaving"``; ``"symmetric"`` of a sampler that
+        tunes itself, or that follows the work of its steps.
       stats: what to record with each draw besides its weight, dt and potential: ``"time"``,
         ``"grad_norm"``, ``"zeta"``, ``"virial"`` = theta . G / d, whose mean is the temperature,
         ``"kinetic_temperature"`` where there is a momentum. Recording all of them every step
@@ -132,6 +134,9 @@ def sample(
         sampler, chains = UNTUNED, 4 if chains is None else chains
         steps = DEFAULT_STEPS if steps is None and draws is None else steps
     stages = sampler.clock.stages if isinstance(sampler, Sampler) else None
+    if weighting is None:
+        follows = isinstance(sampler, Sampler) and sampler.integrator.follows_work
+        weighting = "symmetric" if isinstance(asked, Auto) or follows else "leaving"
     spec = RunSpec(
         target=target,
         sampler=cast(Sampler, sampler),  # which check_spec makes sure of

@@ -19,6 +19,7 @@ from sundman.tune import Auto, Tuning
 from sundman.value import settings_of
 
 ON_DIVERGENCE = ("freeze", "raise", "restart")
+WEIGHTINGS = ("leaving", "arriving", "symmetric", "equal")
 _MOST_STEPS = 2**32 - 1
 
 
@@ -111,7 +112,7 @@ def count_draws(
 def check_spec(spec: RunSpec) -> None:
     """Raise if an argument makes no sense, before anything is traced."""
     check.count("chains", spec.chains, least=1)
-    check.choice("weighting", spec.weighting, ("leaving", "arriving", "equal"))
+    check.choice("weighting", spec.weighting, WEIGHTINGS)
     check.choice("on_divergence", spec.on_divergence, ON_DIVERGENCE)
     for name in spec.stats:
         check.choice("stats", name, STATS)

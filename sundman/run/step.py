@@ -65,7 +65,13 @@ def coldest(tree: PyTree) -> PyTree:
 
 
 def _statistics(
-    value: Array, grads: PyTree, position: PyTree, before: SamplerState, after: SamplerState
+    value: Array,
+    grads: PyTree,
+    position: PyTree,
+    before: SamplerState,
+    after: SamplerState,
+    *,
+    follows_work: bool,
 ) -> dict[str, Callable[[], Array]]:
     """How to compute each statistic of the position that a step leaves."""
     leaves, slopes = jax.tree.leaves(position), jax.tree.leaves(grads)
@@ -77,6 +83,8 @@ def _statistics(
         "grad_norm": lambda: jnp.sqrt(sum(squared_norm(grad, dtype) for grad in slopes)),
         "virial": lambda: jnp.asarray(sum(map(inner_product, slopes, leaves)) / size),
     }
+    if follows_work:
+        compute["work"] = lambda: value + after.motion.heat
     if after.clock.zeta is not None:
         compute["zeta"] = lambda: cast(Array, after.clock.zeta)
     if hasattr(after.motion, "momentum"):
@@ -109,14 +117,18 @@ def step(
         moved, after = plan.sampler.step(grads, state, position, value)
         if plan.sampler.integrator.replicas > 1:
             loss, value, grads, position = loss.sum(), *coldest((value, grads, position))
-        compute = _statistics(value, grads, position, state, after)
-        stats = {name: compute[name]() for name in ("potential", *plan.stats) if name in compute}
-    if plan.weighting == "leaving":
-        weight = plan.sampler.weight(after)
-    else:
-        arriving = plan.weighting == "arriving"
-        led_here = after._replace(clock=state.clock)  # the step before, this position's own factor
-        weight = plan.sampler.weight(led_here) if arriving else jnp.ones_like(after.clock.dt)
+        follows = plan.sampler.integrator.follows_work
+        compute = _statistics(value, grads, position, state, after, follows_work=follows)
+        names = ("potential", "work", *plan.stats)
+        stats = {name: compute[name]() for name in names if name in compute}
+    led_here = after._replace(clock=state.clock)  # the step before, this position's own factor
+    leaving, arriving = plan.sampler.weight(after), plan.sampler.weight(led_here)
+    weight = {
+        "leaving": leaving,
+        "arriving": arriving,
+        "symmetric": 0.5 * (arriving + leaving),
+        "equal": jnp.ones_like(after.clock.dt),
+    }[plan.weighting]
     if plan.weighting != "leaving" or plan.sampler.integrator.has_weights:
         stats["dt"] = after.clock.dt
     return Chain(moved, after, memory), jnp.isfinite(loss), weight, stats

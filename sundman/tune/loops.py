@@ -114,12 +114,15 @@ class Sums(NamedTuple):
 class Traces(NamedTuple):
     """What a window leaves behind, one row for each SUB steps; unused rows are zero.
 
-    ``x``, ``g`` and ``change`` (of the gradient between two minibatches) are kept for some rows.
+    ``dt`` and ``dt2`` are the means of dt/h and of its square. ``x``, ``g`` and ``change`` (of the
+    gradient between two minibatches) are kept for some rows.
     """
 
     v: Array
     h: Array
     U: Array
+    dt: Array
+    dt2: Array
     x: Array
     g: Array
     change: Array
@@ -133,6 +136,7 @@ class _Step(NamedTuple):
     rejected: Array
     value: Array
     grads: Array
+    stretch: Array
 
 
 def evaluate(dynamics: Dynamics, walk: Walk, at: Array) -> tuple[Array, Array, PyTree]:
@@ -165,7 +169,8 @@ def _step(dynamics: Dynamics, walk: Walk, h: Array) -> _Step:
     else:
         before, g, memory = evaluate(dynamics, walk, x)
     inside = dynamics.inward(g)
-    h, zeta = _tick(dynamics, h, walk.zeta, inside)
+    usual = h
+    h, zeta = _tick(dynamics, usual, walk.zeta, inside)
     keep = jnp.exp(-dynamics.gamma * h)
     stream = substream(Stream(walk.key, walk.step), Purpose.WARM_UP)
     first = p - 0.5 * h * inside
@@ -194,7 +199,7 @@ def _step(dynamics: Dynamics, walk: Walk, h: Array) -> _Step:
         zeta=zeta,
         step=walk.step + jnp.uint32(1),
     )
-    return _Step(there, jnp.where(fine, error, _CAP), ~fine, before, g)
+    return _Step(there, jnp.where(fine, error, _CAP), ~fine, before, g, h / usual)
 
 
 def _steps(dynamics: Dynamics, walk: Walk, h: Array) -> _Step:
@@ -256,7 +261,8 @@ def window(
             walk, sums = carry[:2]
             out = _steps(dynamics, walk, h)
             sums = _added(sums, walk.position, walk.grads, out.grads, matrix=matrix)
-            recorded = jnp.stack([out.error, out.rejected.astype(out.error.dtype), out.value])
+            rejected = out.rejected.astype(out.error.dtype)
+            recorded = jnp.stack([out.error, rejected, out.value, out.stretch, out.stretch**2])
             return (out.walk, sums, out.grads - walk.grads), recorded
 
         start = (walk, sums, jnp.zeros_like(walk.grads))
@@ -269,6 +275,8 @@ def window(
             traces.v.at[i].set(errors.mean()),
             traces.h.at[i].set(jnp.exp(jnp.median(jnp.log(h)))),
             traces.U.at[i].set(recorded[:, 2].mean()),
+            traces.dt.at[i].set(recorded[:, 3].mean()),
+            traces.dt2.at[i].set(recorded[:, 4].mean()),
             traces.x.at[row].set(walk.position),
             traces.g.at[row].set(walk.grads),
             traces.change.at[row].set(change),
@@ -279,7 +287,7 @@ def window(
     kept = jnp.zeros((rows, chains, d), walk.position.dtype)
     line = jnp.zeros(MOST, jnp.float32)
     begin = (walk, h, jnp.int32(0), _nothing(walk, matrix=matrix))
-    return lax.fori_loop(0, number, sub, (*begin, Traces(line, line, line, kept, kept, kept)))
+    return lax.fori_loop(0, number, sub, (*begin, Traces(*[line] * 5, kept, kept, kept)))
 
 
 @partial(jax.jit, static_argnames=("number",))

@@ -59,6 +59,8 @@ class Chosen(NamedTuple):
       share: how much they may be heated.
       scale: L: a matrix, or a pytree like the position.
       sigma: standard deviations of the noise in whitened coordinates that is taken out, or None.
+      dense: whether L is a matrix.
+      exact: whether gradients have no noise.
     """
 
     method: str
@@ -71,6 +73,7 @@ class Chosen(NamedTuple):
     scale: PyTree
     sigma: PyTree | None
     dense: bool
+    exact: bool = False
 
     def sampler(self) -> Sampler:
         """The sampler that these numbers make."""
@@ -81,7 +84,9 @@ class Chosen(NamedTuple):
             )
         else:
             sigma = 0.0 if self.sigma is None else self.sigma
-            inside = integrators.baoab(self.temperature, gamma=self.gamma, sigma=sigma)
+            inside = integrators.baoab(
+                self.temperature, gamma=self.gamma, sigma=sigma, work=self.exact
+            )
         clock: clocks.Clock = clocks.constant(self.h)
         if self.reference > 0:
             clock = clocks.scale_free(

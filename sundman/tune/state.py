@@ -89,6 +89,7 @@ class WarmUp:
       reference: the usual |L' G|^2.
       bound: M of the clock; 1 while it is off.
       longest: h is at most this, because of the noise.
+      share: of the usual energy error that is aimed at.
       lowest: the mean of U after the last block of the descent.
       descending: whether the descent is not over.
       left: the lengths of the windows or rounds to come.
@@ -113,6 +114,7 @@ class WarmUp:
     reference: float = 1.0
     bound: float = 1.0
     longest: float = math.inf
+    share: float = 1.0
     lowest: float = math.inf
     descending: bool = True
     left: tuple[int, ...] = ()
@@ -155,7 +157,7 @@ def dynamics(problem: Problem, warm: WarmUp, *, gain: float = 1.0) -> Dynamics:
         jnp.asarray(warm.scale, warm.walk.position.dtype),
         problem.temperature,
         warm.gamma,
-        problem.auto.aim(warm.chains),
+        problem.auto.aim(warm.chains) * warm.share,
         gain,
         warm.longest,
         0.0 if warm.descending else 1.0,

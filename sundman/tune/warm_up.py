@@ -197,6 +197,7 @@ def _whitened_baoab(problem: Problem, warm: WarmUp) -> tuple[Chosen, Array]:
         scale=numbers if scale.ndim == 2 else unravel(numbers),
         sigma=unravel(jnp.asarray(sigma, dtype)) if sigma.size else None,
         dense=scale.ndim == 2,
+        exact=problem.exact,
     )
     return chosen, momentum
 

@@ -30,11 +30,12 @@ from sundman.tune.state import (
 _DESCENT_STEPS, _MOST_DESCENTS = 60, 30
 _WINDOWS = (60, 60, 120, 240, 480, 1040)
 _WINDOWS_NOISY = (60, 60, 120, 160, 240, 520)  # of two gradients a step
-_REPEATS = 1
+_REPEATS, _REPEATED = 1, 0.4  # of the steps of all windows, if U still falls after them
 _HOPELESS = 100.0  # in units of U's spread: so far above the others a chain has no weight
 _UNBOUNDED = 1e12  # in units of T: no law has a potential below minus this
 _FRICTION_SHARE = 0.5  # of the critical friction: means gain a factor of two, squares lose little
 _FRICTION = (0.05, 2.0)
+_STEADY = 0.14  # dt may vary by so much, in units of its mean, at the usual energy error
 _HESSIANS = 16  # minibatches that a mean Hessian is of, all chains together
 _ROW_NUMBERS = 2**24  # kept of positions, of gradients and of their changes
 
@@ -168,7 +169,7 @@ def _after_window(problem: Problem, warm: WarmUp, result: _WindowResult) -> Warm
         warm = _with_hessian(problem, warm)
     warm = rescaled(warm, _new_scale(problem, warm, result))
     inside = scales.inward(warm.scale, result.kept("g").reshape(-1, d))
-    width, gamma = 1.0, 1.0
+    width, gamma, share = 1.0, 1.0, warm.share
     noise, loudest, longest = np.zeros(0), 0.0, math.inf
     if not problem.exact:
         noise = scales.moments(result.sums)[2]
@@ -179,6 +180,7 @@ def _after_window(problem: Problem, warm: WarmUp, result: _WindowResult) -> Warm
         width = scales.widest(scales.whiten(warm.scale, rows)) / T
         if len(warm.left) == 2:
             gamma = _friction(problem, result, warm.h, width, loudest, chains)
+            share = _share(result)
     if loudest > 0:
         longest = 2.0 * NOISE_SHARE * gamma * T / loudest
     clock = problem.exact and done >= 1 and d > 1
@@ -188,6 +190,7 @@ def _after_window(problem: Problem, warm: WarmUp, result: _WindowResult) -> Warm
         h=min(warm.h, longest),
         gamma=gamma,
         longest=longest,
+        share=share,
         noise=noise,
         reference=float(np.median(np.sum(inside**2, -1))),
         bound=CLOCK_M if clock else 1.0,
@@ -235,6 +238,22 @@ def _friction(
     return float(np.clip(usual, *_FRICTION))
 
 
+def _share(result: _WindowResult) -> float:
+    """The share of the usual energy error to aim at: less, where the clock has much to do.
+
+    The energy error is then mostly that of usual places, and the bias of those where dt is short.
+    """
+    mean, square = result.line("dt").mean(), result.line("dt2").mean()
+    varies = math.sqrt(max(square / mean**2 - 1.0, 1e-12))
+    return min(1.0, (_STEADY / varies) ** 2)
+
+
+def _repeated(usual: tuple[int, ...]) -> tuple[int, ...]:
+    """A window for a new scale and one for the step, in the ratio of the last two."""
+    scale = _REPEATED * sum(usual) / sum(usual[-2:])
+    return tuple(max(2, round(n * scale / SUB)) * SUB for n in usual[-2:])
+
+
 def _loudest(scale: np.ndarray, noise: np.ndarray, changes: np.ndarray) -> float:
     """The largest eigenvalue of the covariance of the noise in z; about, where L is diagonal."""
     if scale.ndim == 2:
@@ -266,7 +285,7 @@ def _after_last(problem: Problem, warm: WarmUp, result: _WindowResult) -> WarmUp
     usual = lengths(problem.auto, exact=problem.exact)
     return dataclasses.replace(
         warm,
-        left=usual[-2:] if again else (),
+        left=_repeated(usual) if again else (),
         repeats=warm.repeats + int(again),
         converged=not falling,
     )

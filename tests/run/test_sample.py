@@ -65,11 +65,14 @@ def test_weightings(key):
         weighting: sundman.sample(
             bowl, SA, init=jnp.ones(2), key=key, steps=10, weighting=weighting
         )
-        for weighting in ("leaving", "arriving", "equal")
+        for weighting in ("leaving", "arriving", "symmetric", "equal")
     }
     np.testing.assert_array_equal(run["equal"].weight, 1.0)
     np.testing.assert_allclose(run["arriving"].weight[0, 1:], run["leaving"].weight[0, :-1])
     np.testing.assert_array_equal(run["equal"].stats["dt"], run["leaving"].weight)
+    both = 0.5 * (run["arriving"].weight + run["leaving"].weight)
+    np.testing.assert_allclose(run["symmetric"].weight, both, rtol=1e-6)
+    np.testing.assert_array_equal(run["symmetric"].stats["dt"], run["leaving"].weight)
 
 
 def test_runner_is_the_optax_loop(key):
