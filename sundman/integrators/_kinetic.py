@@ -179,7 +179,7 @@ class Baoab(KineticLangevin):
         """Zero momentum, and no heat yet."""
         state = super().init(params)
         zero = jnp.zeros((), jnp.result_type(jnp.float32, *jax.tree.leaves(params)))
-        return HeatedState(*state, zero, zero) if self.work else state
+        return HeatedState(state.momentum, state.dt, zero, zero) if self.work else state
 
     def move(
         self,
@@ -209,7 +209,7 @@ class Baoab(KineticLangevin):
         after = KineticState(cast_like(momentum, params), steps)
         if isinstance(state, HeatedState):
             heat, begun = _heat(state, grads, steps)
-            return cast_like(updates, params), HeatedState(*after, heat, begun)
+            after = HeatedState(after.momentum, after.dt, heat, begun)
         return cast_like(updates, params), after
 
 
@@ -224,7 +224,7 @@ def _heat(state: HeatedState, grads: PyTree, steps: PyTree) -> tuple[Array, Arra
         )
 
     gained = jax.tree.map(gains, state.dt, steps, grads, state.momentum)
-    ended, begun = sum(jax.tree.leaves(gained)).astype(state.heat.dtype)
+    ended, begun = jnp.sum(jnp.stack(jax.tree.leaves(gained)), axis=0).astype(state.heat.dtype)
     return state.heat + state.begun + ended, begun
 
 

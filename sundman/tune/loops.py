@@ -287,7 +287,8 @@ def window(
     kept = jnp.zeros((rows, chains, d), walk.position.dtype)
     line = jnp.zeros(MOST, jnp.float32)
     begin = (walk, h, jnp.int32(0), _nothing(walk, matrix=matrix))
-    return lax.fori_loop(0, number, sub, (*begin, Traces(*[line] * 5, kept, kept, kept)))
+    traces = Traces(line, line, line, line, line, kept, kept, kept)
+    return lax.fori_loop(0, number, sub, (*begin, traces))
 
 
 @partial(jax.jit, static_argnames=("number",))
