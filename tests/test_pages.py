@@ -9,6 +9,7 @@ import importlib.util
 import re
 import shlex
 import tomllib
+from collections import Counter
 from pathlib import Path
 
 import matplotlib.pyplot as plt
@@ -135,8 +136,9 @@ def test_no_block_is_made_by_indenting(name: str) -> None:
 
 
 def test_few_blocks_are_not_run() -> None:
-    not_run = [name for name in sorted(PAGES) for block in blocks(name) if block.not_run]
-    assert not_run == ["docs/index.md", "docs/runs.md"]
+    """One that cannot run needs machines, devices or accounts; count it here when you add it."""
+    not_run = Counter(name for name in PAGES for block in blocks(name) if block.not_run)
+    assert not_run == {"docs/index.md": 1, "docs/runs.md": 1, "docs/devices.md": 8}
 
 
 @pytest.mark.parametrize("path", re.findall(r"\]\(([^)#:]+)\)", (ROOT / "README.md").read_text()))
