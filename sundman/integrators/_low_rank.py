@@ -10,15 +10,19 @@ variances, learnt from the gradients themselves, and
        c = exp(-gamma dt) elsewhere; noise to match
 
 so that along v_j the noise of the gradient heats by ``share`` as long as dt^2 s_j / (4 T), the heat
-of a single kick, is less: dt = 2 sqrt(share T / s_1) is the longest step that makes sense. Friction
-that depends on the past needs no correction. V and s come from differences of successive gradients,
-(G_n - G_{n-1}) / sqrt(2): every ``rank`` rows,
+of a single kick, is less: dt = 2 sqrt(share T / s_1) is the longest step that makes sense. V and s
+come from differences of successive gradients, (G_n - G_{n-1}) / sqrt(2): every ``rank`` rows,
 
     (V, s) <- the largest ``rank`` of  memory V' diag(s) V + (1 - memory) mean of the rows' squares
 
 The differences are of two successive gradients out of ``every``. The directions belong to a chain
 and drift: they are followed, not frozen. V is kept like the parameters, ``rank`` copies of each
 array: a step reads all of it twice, which is most of its cost where there are many parameters.
+
+Friction that changes in time leaves the law as it is only if it does not know where the chain is.
+V and s do know a little, as far as the noise depends on the position; then the law is changed. On a
+Gaussian whose gradient noise has a variance like |x|^4 the temperature along it is wrong by up to a
+quarter (``tests/law/test_low_rank.py``); a longer ``memory`` lessens that.
 """
 
 from __future__ import annotations

@@ -13,8 +13,8 @@ import pytest
 
 import sundman
 from sundman import clocks, gradients, integrators
-from sundman.integrators._low_rank import _leading
-from sundman.noise import Purpose, gaussian, substream
+from sundman.integrators._low_rank import LowRankBaoab, _leading
+from sundman.noise import Purpose, Stream, gaussian, substream
 
 CHAINS, STEPS, THIN = 24, 6000, 10
 PRECISION = np.array([1.0, 1.0, 4.0, 4.0, 9.0], np.float32)
@@ -122,3 +122,51 @@ def test_the_directions_are_those_of_the_whole_matrix():
     wanted, vectors = np.linalg.eigh(whole)
     np.testing.assert_allclose(values, wanted[-k:], rtol=1e-4)
     np.testing.assert_allclose(np.abs(flat(new) @ vectors[:, -k:]), np.eye(k), atol=1e-3)
+
+
+def fed(power, memory, chains=256, steps=20_000):
+    """Temperatures by coordinate: exact gradients move, directions are learnt from noisy ones.
+
+    The noise has the variance 400 (|x|^2/d)^power along one direction. It does not heat: all that
+    is off comes from friction that follows the position.
+    """
+    d, h, learns = 6, 0.05, integrators.low_rank_baoab(1.0, gamma=0.5, rank=1, memory=memory)
+    moves = Told(1.0, gamma=0.5, rank=1, memory=memory)
+    direction = jnp.zeros(d).at[0].set(0.8).at[1].set(0.6)
+
+    def chain(key):
+        def step(carry, n):
+            x, state, squares = carry
+            size = jnp.sqrt(400.0 * (jnp.sum(x * x) / d) ** power)
+            noise = size * jax.random.normal(jax.random.fold_in(key, n)) * direction
+            state = learns._learn(state, x + noise)
+            update, state = moves.move(Stream(words, n), x, state, x, jnp.float32(h))
+            return (x + update, state, squares + jnp.where(n < 1000, 0.0, x * x)), None
+
+        words = jax.random.bits(jax.random.fold_in(key, steps), (2,), jnp.uint32)
+        x = jax.random.normal(jax.random.fold_in(key, steps + 1), (d,))
+        begin = (x, learns.init(x), jnp.zeros(d))
+        carry, _ = jax.lax.scan(step, begin, jnp.arange(steps, dtype=jnp.uint32))
+        return carry[2] / (steps - 1000)
+
+    by_chain = jax.jit(jax.vmap(chain))(jax.random.split(jax.random.key(1), chains))
+    return np.mean(by_chain, axis=0), np.std(by_chain, axis=0) / np.sqrt(chains)
+
+
+class Told(LowRankBaoab):
+    """Moves along the directions in its state, and learns nothing itself."""
+
+    def _learn(self, state, grads):
+        return state
+
+
+@pytest.mark.slow
+def test_friction_that_follows_the_position_changes_the_law():
+    """Along the direction 1.24(1) with noise like |x|^4; 1.03 with a memory 100 times as long."""
+    value, error = fed(0, 0.5)
+    assert np.all(np.abs(value - 1) < 4.5 * error)  # the friction varies, but does not know x
+    value, error = fed(2, 0.5)
+    assert value[0] > 1.1 + 4 * error[0]
+    assert np.all(np.abs(value[2:] - 1) < 4.5 * error[2:])
+    longer, more = fed(2, 0.995)
+    assert longer[0] + 4 * np.hypot(more[0], error[0]) < value[0]

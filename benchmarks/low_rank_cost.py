@@ -1,0 +1,109 @@
+"""What a step with friction along the noisiest directions costs, by one of SGHMC.
+
+    python benchmarks/low_rank_cost.py [--rounds 9]
+
+A network 784-400-400-10, 478,410 weights, batch 100, random rows: gradient, noise and update of 40
+steps in one compiled loop, state donated, one sampler after the other in every round. A ratio is
+the median over rounds of the times of one round; beside it the quartiles. Written to
+``benchmarks/results/low_rank_cost.json``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from report import settings
+
+import sundman
+from sundman import clocks, gradients, integrators, models
+from sundman._types import PyTree
+from sundman.noise import Stream
+
+RESULT = Path(__file__).parent / "results" / "low_rank_cost.json"
+SIZES, ROWS, BATCH, STEPS = (784, 400, 400, 10), 10_000, 100, 40
+FIRST = "SGHMC"
+
+
+def samplers() -> dict[str, sundman.Sampler]:
+    """SGHMC, and low-rank BAOAB by rank and by how often it learns."""
+    clock = clocks.constant(1e-4)
+    low_rank = {
+        f"low-rank BAOAB, rank {rank}, every {every}": sundman.compose(
+            integrators.low_rank_baoab(gamma=0.5, rank=rank, every=every), clock
+        )
+        for rank, every in ((20, 2), (20, 16), (10, 16))
+    }
+    return {FIRST: sundman.sghmc(1e-4, gamma=20.0), **low_rank}
+
+
+def loop(sampler: sundman.Sampler) -> Callable[..., tuple[PyTree, PyTree]]:
+    """Some steps, compiled."""
+
+    def run(
+        params: PyTree, state: PyTree, estimator: gradients.GradientEstimator
+    ) -> tuple[PyTree, PyTree]:
+        def step(carry: tuple[PyTree, PyTree], _: None) -> tuple[tuple[PyTree, PyTree], None]:
+            params, state = carry
+            grads = estimator(Stream(state.key, state.clock.step), params)[1]
+            return sampler.step(grads, state, params), None
+
+        return jax.lax.scan(step, (params, state), None, length=STEPS)[0]
+
+    return jax.jit(run, donate_argnums=(0, 1))
+
+
+def main() -> None:
+    """All samplers in turn, round after round."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rounds", type=int, default=9)
+    rounds = parser.parse_args().rounds
+    rng = np.random.default_rng(0)
+    x, y = rng.random((ROWS, SIZES[0]), dtype=np.float32), rng.integers(0, SIZES[-1], ROWS)
+    posterior = sundman.Posterior(
+        models.mlp_apply, prior=sundman.priors.gaussian(0.05), data=(x, y)
+    )
+    estimator = gradients.minibatch(posterior, BATCH)
+    carries, loops = {}, {}
+    for name, sampler in samplers().items():
+        params = posterior.position(models.mlp_init(jax.random.key(0), SIZES))
+        begin = params, sampler.with_key(jax.random.key(1)).init(params)
+        begin = jax.tree.map(jnp.copy, begin)  # arrays that are donated must not be shared
+        loops[name] = loop(sampler)
+        carries[name] = jax.block_until_ready(loops[name](*begin, estimator))
+    seconds: dict[str, list[float]] = {name: [] for name in loops}
+    loads = []
+    for _ in range(rounds):
+        loads.append(os.getloadavg()[0])
+        for name, run in loops.items():
+            began = time.perf_counter()
+            carries[name] = jax.block_until_ready(run(*carries[name], estimator))
+            seconds[name].append((time.perf_counter() - began) / STEPS)
+    base = np.array(seconds[FIRST])
+    rows = {
+        name: {
+            "milliseconds": float(1e3 * np.median(times)),
+            "ratio": float(np.median(times / base)),
+            "quartiles": np.quantile(times / base, [0.25, 0.75]).tolist(),
+        }
+        for name, times in ((name, np.array(each)) for name, each in seconds.items())
+    }
+    for name, row in rows.items():
+        print(f"{name:36s} {row['milliseconds']:6.1f} ms, ratio {row['ratio']:.2f}", flush=True)
+    result = {
+        "command": f"python benchmarks/low_rank_cost.py --rounds {rounds}",
+        "settings": settings(load=loads),
+        "rows": rows,
+    }
+    RESULT.write_text(json.dumps(result, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()
