@@ -21,7 +21,7 @@ array: a step reads all of it twice, which is most of its cost where there are m
 
 Friction that changes in time leaves the law as it is only if it does not know where the chain is.
 V and s do know a little, as far as the noise depends on the position; then the law is changed. On a
-Gaussian whose gradient noise has a variance like |x|^4 the temperature along it is wrong by up to a
+Gaussian whose gradient noise has a variance like |x|^4 the temperature near it is wrong by up to a
 quarter (``tests/law/test_low_rank.py``); a longer ``memory`` lessens that.
 """
 

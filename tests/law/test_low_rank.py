@@ -162,7 +162,7 @@ class Told(LowRankBaoab):
 
 @pytest.mark.slow
 def test_friction_that_follows_the_position_changes_the_law():
-    """Along the direction 1.24(1) with noise like |x|^4; 1.03 with a memory 100 times as long."""
+    """1.24 with noise of variance like |x|^4, 1.03 with a memory 100 times as long."""
     value, error = fed(0, 0.5)
     assert np.all(np.abs(value - 1) < 4.5 * error)  # the friction varies, but does not know x
     value, error = fed(2, 0.5)
