@@ -7,6 +7,13 @@ BIN := $(VENV)/bin
 # The newest JAX needs Python 3.12: the versions we test with differ.
 CONSTRAINTS := $(if $(filter 3.11,$(VERSION)),constraints-3.11.txt,constraints.txt)
 WORKERS ?= 2
+# A file's tests run in one process, one after the other: they share what they compile and fixtures.
+PYTEST := $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile
+# What building the kernels takes, beside a compiler.
+BUILD := jaxlib scikit-build-core $(foreach tool,cmake ninja,$(if $(shell command -v $(tool)),,$(tool)))
+PIP := $(BIN)/python -m pip install --quiet --constraint $(CONSTRAINTS)
+# Modules are compiled when they are first imported, and kept, whatever the shell says.
+unexport PYTHONDONTWRITEBYTECODE
 # The peers we are timed against bring torch and their own requirements: an environment of their own.
 BENCH := $(VENV)-bench
 
@@ -17,20 +24,21 @@ $(BIN)/python:
 	$(BIN)/python -m pip install --quiet --upgrade pip
 
 $(VENV)/.%-installed: $(BIN)/python pyproject.toml sundman/__init__.py $(CONSTRAINTS)
-	$(BIN)/python -m pip install --quiet --constraint $(CONSTRAINTS) --editable '.[$*]'
+	$(PIP) --no-compile $(BUILD)
+	$(PIP) --no-compile --no-build-isolation --editable '.[$*]'
 	touch $@
 
 demo: $(VENV)/.cli-installed
 	$(BIN)/sundman demo --output demo --force
 
 test: $(VENV)/.test-installed
-	$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup
+	$(PYTEST)
 
 test-slow: $(VENV)/.test-installed
-	$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup -m slow
+	$(PYTEST) -m slow
 
 test-all: $(VENV)/.test-installed
-	$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup -m ''
+	$(PYTEST) -m ''
 
 lint: $(VENV)/.lint-installed $(VENV)/.test-installed
 	$(BIN)/ruff check .

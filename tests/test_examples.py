@@ -77,6 +77,7 @@ def test_the_verdict_sees_the_one_hot_direction():
     assert small.ok
 
 
+@pytest.mark.slow
 def test_a_regression_in_raw_units_without_settings(capsys):
     draws = load("no_knobs").main(steps=4_000)
     value, error = draws.mean()
@@ -92,6 +93,7 @@ def test_a_regression_in_raw_units_without_settings(capsys):
     assert "sampler = sundman.compose(integrators.whitened(" in out
 
 
+@pytest.mark.slow
 def test_the_page_on_tuning_runs_as_printed():
     text = (EXAMPLES.parent / "docs" / "self-tuning.md").read_text().replace("20_000", "2000")
     names = {}

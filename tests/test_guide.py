@@ -77,6 +77,7 @@ def test_the_new_sampler_is_a_value() -> None:
     assert jax.vmap(tamed)(jnp.array([1e-3, 2e-3])).stacked == 2
 
 
+@pytest.mark.slow
 def test_the_command_line_knows_it(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

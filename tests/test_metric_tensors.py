@@ -102,23 +102,27 @@ def columns(times):
 
 
 def check_against_the_matrix(metric, G):
-    inverse = jnp.linalg.inv(G(POSITION))
-    root = columns(metric.root_times)
-    np.testing.assert_allclose(root @ root.T, inverse, atol=2e-6)
-    np.testing.assert_allclose(columns(metric.transpose_times), root.T, atol=2e-6)
-    np.testing.assert_allclose(columns(metric.inverse_times), inverse, atol=2e-6)
-
     def root_at(x):
         return jax.vmap(lambda v: metric.root_times(x, v), out_axes=1)(jnp.eye(3))
 
-    change = jax.jacfwd(lambda x: jnp.linalg.inv(G(x)))(POSITION)
-    np.testing.assert_allclose(
-        metric.divergence(STREAM, POSITION), jnp.einsum("ijj->i", change), atol=1e-5
-    )
-    change = jax.jacfwd(root_at)(POSITION)
-    np.testing.assert_allclose(
-        metric.root_divergence(STREAM, POSITION), jnp.einsum("jij->i", change), atol=1e-5
-    )
+    @jax.jit
+    def ours():
+        products = metric.root_times, metric.transpose_times, metric.inverse_times
+        divergences = metric.divergence, metric.root_divergence
+        return [columns(f) for f in products], [f(STREAM, POSITION) for f in divergences]
+
+    @jax.jit
+    def wanted(x):
+        inverse, slopes = jnp.linalg.inv(G(x)), jax.jacfwd(lambda x: jnp.linalg.inv(G(x)))(x)
+        return inverse, jnp.einsum("ijj->i", slopes), jnp.einsum("jij->i", jax.jacfwd(root_at)(x))
+
+    (root, transpose, product), (divergence, root_divergence) = jax.tree.map(np.asarray, ours())
+    inverse, of_inverse, of_root = wanted(POSITION)
+    np.testing.assert_allclose(root @ root.T, inverse, atol=2e-6)
+    np.testing.assert_allclose(transpose, root.T, atol=2e-6)
+    np.testing.assert_allclose(product, inverse, atol=2e-6)
+    np.testing.assert_allclose(divergence, of_inverse, atol=1e-5)
+    np.testing.assert_allclose(root_divergence, of_root, atol=1e-5)
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -129,7 +133,7 @@ def test_root_and_divergences_are_those_of_the_matrix(name):
 def test_probed_divergence_is_unbiased():
     metric, exact = metric_tensors.diagonal(information, slope="probed"), CASES["diagonal"][0]
     streams = jax.vmap(lambda step: Stream(STREAM.key, step))(jnp.arange(4000, dtype=jnp.uint32))
-    estimates = np.asarray(jax.vmap(metric.divergence, (0, None))(streams, POSITION))
+    estimates = np.asarray(jax.jit(jax.vmap(metric.divergence, (0, None)))(streams, POSITION))
     error = estimates.std(axis=0) / np.sqrt(4000)
     truth = exact.divergence(STREAM, POSITION)
     np.testing.assert_array_less(np.abs(estimates.mean(axis=0) - truth), 5 * error + 1e-6)

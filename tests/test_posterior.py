@@ -120,7 +120,7 @@ def test_learning_rates():
         dt = posterior.time_step(0.3, kinetic=kinetic)
         assert posterior.learning_rate(dt, kinetic=kinetic) == pytest.approx(0.3)
         assert LearningRate(0.3).time_step(N, kinetic=kinetic) == dt
-    several = jax.vmap(lambda h: posterior.time_step(h, kinetic=False))(jnp.array([0.3, 0.6]))
+    several = jax.jit(jax.vmap(lambda h: posterior.time_step(h, kinetic=False)))(jnp.array([0.3, 0.6]))
     np.testing.assert_allclose(several, np.array([0.3, 0.6]) / N, rtol=1e-6)
     for bad in (0.0, -1.0, float("nan")):
         with pytest.raises(ValueError, match="learning_rate must be"):
@@ -473,7 +473,7 @@ def test_other_numbers_and_data_are_the_same_program():
             likelihood=likelihoods.gaussian(noise), prior=priors.laplace(scale), data=(X, y)
         )
         evaluation = evaluate(posterior)
-        wanted, slope = jax.value_and_grad(posterior.potential)(PARAMS)
+        wanted, slope = jax.jit(jax.value_and_grad(posterior.potential))(PARAMS)
         assert evaluation.value == pytest.approx(float(wanted), rel=1e-5)
         assert evaluation.loss == pytest.approx(float(posterior.scaled_loss(PARAMS)), rel=1e-5)
         for one, other in zip(*map(jax.tree.leaves, (evaluation.grads, slope)), strict=True):
@@ -494,7 +494,7 @@ def test_the_gradient_with_hyper_parameters_is_that_of_the_potential():
     )
     first = posterior.position(PARAMS)
     position = first._replace(hyper=jax.tree.map(lambda leaf: leaf + 0.3, first.hyper))
-    value, slope = jax.value_and_grad(posterior.potential)(position)
+    value, slope = jax.jit(jax.value_and_grad(posterior.potential))(position)
     evaluation = posterior.value_and_grad(position)
     assert evaluation.value == pytest.approx(float(value), rel=1e-5)
     assert jax.tree.structure(evaluation.grads) == jax.tree.structure(slope)

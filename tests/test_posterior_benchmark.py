@@ -18,8 +18,8 @@ from benchmarks import auto_page, posteriors, scores
 def test_potential_is_finite_and_has_its_gradient_at_the_start(name):
     problem = posteriors.PROBLEMS[name]()
     first = posteriors.first_positions(problem, jax.random.key(0), 4)
-    value, grads = jax.vmap(jax.value_and_grad(problem.potential))(first)
-    flat = jax.vmap(lambda tree: ravel_pytree(tree)[0])(grads)
+    value, grads = jax.jit(jax.vmap(jax.value_and_grad(problem.potential)))(first)
+    flat = jax.jit(jax.vmap(lambda tree: ravel_pytree(tree)[0]))(grads)
     assert np.isfinite(value).all()
     assert np.isfinite(flat).all()
     assert flat.shape[1] == len(posteriors.coordinate_names(problem))
@@ -38,7 +38,7 @@ def test_two_forms_of_a_posterior_differ_by_the_volume_of_the_map(name):
         for i in range(3):
             at = jax.tree.map(lambda leaf, i=i: leaf[i], first)
             flat = ravel_pytree(at)[0]
-            jacobian = jax.jacfwd(lambda x: ravel_pytree(change(unravel(x)))[0])(flat)
+            jacobian = jax.jit(jax.jacfwd(lambda x: ravel_pytree(change(unravel(x)))[0]))(flat)
             volume = np.linalg.slogdet(np.asarray(jacobian))[1]
             gaps.append(problem.potential(change(at)) - volume - other.potential(at))
     assert np.ptp(np.array(gaps)) < 1e-8 * np.max(np.abs(gaps)) + 1e-6

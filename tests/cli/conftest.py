@@ -75,10 +75,15 @@ def here(monkeypatch, tmp_path, capsys):
 
 
 @pytest.fixture
-def blank_figures(monkeypatch):
-    """Plot, but do not render: 0.3 s for each of dozens of figures, which tests/report looks at."""
+def blank_figures(request, monkeypatch):
+    """Plot, but do not render: 0.3 s for each of dozens of figures, which tests/report looks at.
+
+    With the slow tests they are rendered.
+    """
     from sundman.report import figures
 
+    if request.config.option.markexpr != "not slow":
+        return
     file = io.BytesIO()
     Image.new("RGB", (8, 8)).save(file, format="png")
     monkeypatch.setattr(figures, "png", lambda figure, **_: file.getvalue())

@@ -69,7 +69,7 @@ def test_noisy_gradients_heat_the_chain(here):
     assert "virial" in out
 
 
-@pytest.mark.usefixtures("blank_figures")
+@pytest.mark.slow  # with the sampler's settings given: tests/cli/test_cli_predict.py
 def test_own_table_of_numbers_is_a_regression(here, tmp_path):
     rng = np.random.default_rng(0)
     a, b = rng.normal(size=(2, 60))

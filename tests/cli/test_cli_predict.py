@@ -39,6 +39,8 @@ def test_a_table_is_sampled_and_new_rows_are_predicted(succeeds, here, tmp_path)
     out = succeeds("bnn", "--csv", "houses.csv", "--target", "price", *SMALL, "-o", "run")
     for part in ("Cells are separated by semicolons.", "Names made 0/1", "Gaps filled", "Verdict"):
         assert part in out
+    assert "48 rows to train on, 12 held out" in out
+    assert "Coverage of intervals" in (tmp_path / "run/report.html").read_text()
     text = (tmp_path / "run/results.json").read_text()
     assert json.loads(text, parse_constant=refuse_constant)["half_interval_95"]["RMSE"] is None
 
@@ -80,9 +82,21 @@ def test_a_table_is_sampled_and_new_rows_are_predicted(succeeds, here, tmp_path)
 
 
 @pytest.mark.usefixtures("blank_figures")
-def test_classes_are_predicted_with_their_names(succeeds, tmp_path):
+def test_classes_are_scored_over_seeds_and_predicted_with_their_names(succeeds, tmp_path):
     write_table(tmp_path / "t.csv", houses())
-    succeeds("bnn", "--csv", "t.csv", "--target", "city", "--seeds", "2", *SMALL, "-o", "run")
+    table = ["--csv", "t.csv", "--target", "city", "--seeds", "2"]
+    out = succeeds("bnn", *table, *SMALL, "-o", "run")
+    for word in ("NLL", "accuracy %", "ECE", "mean ± 95% interval", "Report:"):
+        assert word in out
+    written = json.loads((tmp_path / "run/results.json").read_text())
+    both = [written["scores"][f"seed-{seed}"]["NLL"] for seed in (0, 1)]
+    assert written["mean"]["NLL"] == pytest.approx(np.mean(both))
+    half = 12.706 * np.std(both, ddof=1) / np.sqrt(2)
+    assert written["half_interval_95"]["NLL"] == pytest.approx(half, rel=1e-3)
+    assert "Reliability diagram" in (tmp_path / "run/report.html").read_text()
+    succeeds("resume", "run")  # what is finished is not done again
+    assert json.loads((tmp_path / "run/results.json").read_text()) == written
+
     tested = read(tmp_path / "run/test-predictions.csv")
     assert list(tested[0]) == ["row", "target", "class", "p_Bern", "p_Oslo", "p_Rome"]
     rows = [int(row["row"]) for row in tested]

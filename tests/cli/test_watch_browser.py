@@ -15,7 +15,6 @@ pytestmark = [
         chromium() is None,
         reason="no Chromium: apt-get install chromium, or set SUNDMAN_CHROMIUM to its path",
     ),
-    pytest.mark.xdist_group("browser"),
 ]
 
 

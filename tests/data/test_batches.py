@@ -53,7 +53,7 @@ def steps(key, first, size, batch_size, count=None):
 @example(2, 1)
 @example(3, 2)
 @example(4097, 3)
-@settings(max_examples=8)
+@settings(max_examples=6)
 def test_permute_is_a_bijection(size, word):
     """For every size; step by step and at one length, so that nothing is compiled for each."""
     index = jnp.asarray(np.arange(MOST) % size)
@@ -282,7 +282,9 @@ def epoch_order():
     return [np.asarray(row)[np.asarray(real)] for row, real in zip(rows, mask, strict=True)]
 
 
-@pytest.mark.parametrize("thin, burn_in", [(1, 0), (3, 4)])
+@pytest.mark.parametrize(
+    "thin, burn_in", [pytest.param(1, 0, marks=pytest.mark.slow), (3, 4)]
+)
 def test_the_same_batches_give_the_same_run(thin, burn_in, monkeypatch):
     """Burn-in, thinning and however many batches are handed over at a time change nothing."""
     settings = {"steps": 9, "thin": thin, "burn_in": burn_in}

@@ -69,9 +69,9 @@ def many(estimator, steps, begin=THERE, at=HERE):
 def test_on_average_the_whole_gradient(name, more):
     estimator = MAKE[name](POSTERIOR, **more)
     # Not a multiple of svrg's 5, so that the snapshot stays; all places of an epoch.
-    steps = jnp.asarray(np.setdiff1d(np.arange(30_000), np.arange(0, 30_000, 5)), jnp.uint32)
+    steps = np.setdiff1d(np.arange(30_000), np.arange(0, 30_000, 5)).astype(np.uint32)
     values, grads = many(estimator, steps)
-    value, whole = jax.value_and_grad(POSTERIOR.potential)(HERE)
+    value, whole = jax.jit(jax.value_and_grad(POSTERIOR.potential))(HERE)
     for found, wanted in ((values, value), (grads, whole["w"])):
         error = found.std(axis=0) / np.sqrt(len(steps))
         assert np.all(np.abs(found.mean(axis=0) - np.asarray(wanted)) < 5 * error + 1e-4)
@@ -92,7 +92,7 @@ def test_the_variance_near_the_point_of_comparison_is_that_of_the_difference():
 @pytest.mark.parametrize("name", ["control_variate", "svrg", "saga"])
 def test_exact_where_it_was_last(name):
     _, grads = many(MAKE[name](POSTERIOR), jnp.arange(1, 5, dtype=jnp.uint32), THERE, THERE)
-    wanted = POSTERIOR.gradient(THERE)["w"]
+    wanted = jax.jit(POSTERIOR.gradient)(THERE)["w"]
     np.testing.assert_allclose(grads, np.broadcast_to(wanted, grads.shape), rtol=2e-4, atol=2e-3)
 
 
@@ -100,7 +100,7 @@ def test_a_whole_gradient_in_pieces(monkeypatch):
     module = importlib.import_module("sundman.gradients.control_variates")
     monkeypatch.setattr(module, "_ROWS_PER_PASS", 16)
     anchor = jax.jit(lambda at: module.anchored_at(POSTERIOR, at))(HERE)
-    value, grads = jax.value_and_grad(POSTERIOR.potential)(HERE)
+    value, grads = jax.jit(jax.value_and_grad(POSTERIOR.potential))(HERE)
     np.testing.assert_allclose(anchor.value, value, rtol=1e-5)
     np.testing.assert_allclose(anchor.grads["w"], grads["w"], rtol=1e-4, atol=1e-3)
 
@@ -114,7 +114,7 @@ def test_snapshots_are_renewed_at_their_steps():
         seen.append(float(memory.position["w"][0] - HERE["w"][0]))
     assert np.rint(seen[3:]).tolist() == [4, 4, 4, 4, 8, 8]
     assert seen[0] == pytest.approx(0.9 - 1.3)
-    whole = POSTERIOR.gradient(memory.position)["w"]
+    whole = jax.jit(POSTERIOR.gradient)(memory.position)["w"]
     np.testing.assert_allclose(memory.grads["w"], whole, rtol=1e-5)
 
 
@@ -148,7 +148,7 @@ def test_svrg_computes_no_whole_gradient_between_snapshots():
 
 def test_the_table_holds_the_last_gradient_of_each_row_and_their_sum():
     estimator = gradients.saga(POSTERIOR, BATCH)
-    first = estimator.begin(THERE)
+    first = jax.jit(estimator.begin)(THERE)
 
     def body(memory, step):
         at = {"w": HERE["w"] + 0.01 * step.astype(jnp.float32)}
@@ -166,7 +166,7 @@ def test_the_table_holds_the_last_gradient_of_each_row_and_their_sum():
 def test_rows_come_with_their_probabilities():
     p = np.arange(1.0, N + 1)
     estimator = gradients.importance(POSTERIOR, BATCH, probabilities=p)
-    draw = jax.vmap(lambda step: estimator.chosen(Stream(KEY, step)))
+    draw = jax.jit(jax.vmap(lambda step: estimator.chosen(Stream(KEY, step))))
     rows = np.asarray(draw(jnp.arange(20_000, dtype=jnp.uint32))).ravel()
     counts, wanted = np.bincount(rows, minlength=N), len(rows) * p / p.sum()
     assert ((counts - wanted) ** 2 / wanted).sum() < N + 6 * np.sqrt(2 * N)
@@ -279,7 +279,7 @@ def test_a_point_of_another_structure_is_named():
 
 def test_a_large_table_is_refused_with_its_size():
     estimator = gradients.saga(POSTERIOR, BATCH, limit_bytes=10 * 4 * N * D)
-    several = jax.vmap(estimator.begin)
+    several = jax.jit(jax.vmap(estimator.begin))
     ten = {"w": jnp.zeros((10, D))}
     assert several(ten).total["w"].shape == (10, D)
     with pytest.raises(ValueError, match=r"7.32e-07 GB a chain: for 11 chains 8.05e-06 GB"):
@@ -372,8 +372,8 @@ def test_what_a_subclass_replaces_is_followed_by_every_estimator(name, own):
         ):
             MAKE[name](model)
         return
-    value, whole = jax.value_and_grad(expected_potential(model))(HERE["w"])
-    steps = jnp.asarray(np.setdiff1d(np.arange(6000), np.arange(0, 6000, 5)), jnp.uint32)
+    value, whole = jax.jit(jax.value_and_grad(expected_potential(model)))(HERE["w"])
+    steps = np.setdiff1d(np.arange(6000), np.arange(0, 6000, 5)).astype(np.uint32)
     values, grads = many(MAKE[name](model), steps)
     for found, wanted in ((values, value), (grads, whole)):
         error = found.std(axis=0) / np.sqrt(len(steps))
@@ -388,19 +388,19 @@ def test_batches_of_an_epoch_average_to_the_gradient_of_a_subclass(own):
     estimator = gradients.minibatch(model, 12)
     call = jax.jit(lambda step: estimator(Stream(KEY, step), HERE))
     calls = [call(jnp.uint32(step)) for step in range(5)]
-    value, whole = jax.value_and_grad(model.potential)(HERE)
+    value, whole = jax.jit(jax.value_and_grad(model.potential))(HERE)
     assert np.mean([call[0] for call in calls]) == pytest.approx(float(value), rel=1e-5)
     mean = np.mean([call[1]["w"] for call in calls], axis=0)
     np.testing.assert_allclose(mean, whole["w"], rtol=1e-4, atol=1e-2)
-    np.testing.assert_allclose(model.gradient(HERE)["w"], whole["w"], rtol=1e-4)
+    np.testing.assert_allclose(jax.jit(model.gradient)(HERE)["w"], whole["w"], rtol=1e-4)
 
 
 @pytest.mark.parametrize("own", SUBCLASSES)
 def test_the_map_of_a_subclass_is_its_own(own, key):
     model = posterior(SUBCLASSES[own])
     mode = sundman.map_estimate(model, THERE, key=key, steps=2000, optimizer=optax.adam(0.02))
-    slope = jax.grad(expected_potential(model))(mode["w"])
-    assert np.abs(slope).max() < 2e-3 * np.abs(jax.grad(expected_potential(model))(HERE["w"])).max()
+    slope = jax.jit(jax.grad(expected_potential(model)))
+    assert np.abs(slope(mode["w"])).max() < 2e-3 * np.abs(slope(HERE["w"])).max()
 
 
 def test_a_batch_that_a_stream_gives():
@@ -408,10 +408,10 @@ def test_a_batch_that_a_stream_gives():
     estimator = gradients.minibatch(model, None)
     assert isinstance(estimator, gradients.Streamed)
     stream, batch = Stream(KEY, jnp.uint32(0)), (X[:7].astype("f4"), Y[:7].astype("f4"))
-    value, grads = estimator(stream, HERE, batch)
+    value, grads = jax.jit(type(estimator).__call__)(estimator, stream, HERE, batch)
     evaluation, memory = jax.jit(type(estimator).evaluate)(estimator, stream, HERE, (), batch)
     assert memory == ()
-    wanted, slope = jax.value_and_grad(model.potential)(HERE, batch)
+    wanted, slope = jax.jit(jax.value_and_grad(model.potential))(HERE, batch)
     for found in (value, evaluation.value):
         assert found == pytest.approx(float(wanted), rel=1e-5)
     for found in (grads, evaluation.grads):
@@ -424,13 +424,14 @@ def test_a_batch_that_a_stream_gives():
 def test_evaluations(name):
     """What a run asks for at each step, with the loss apart where it is cheaper."""
     estimator, stream = MAKE[name](POSTERIOR), Stream(KEY, jnp.uint32(3))
-    memory = estimator.begin(THERE) if isinstance(estimator, RemembersGradients) else ()
-    evaluation, after = estimator.evaluate(stream, HERE, memory)
-    if isinstance(estimator, RemembersGradients):
-        value, grads, wanted = estimator.recall(stream, HERE, memory)
+    remembers = isinstance(estimator, RemembersGradients)
+    memory = jax.jit(estimator.begin)(THERE) if remembers else ()
+    evaluation, after = jax.jit(estimator.evaluate)(stream, HERE, memory)
+    if remembers:
+        value, grads, wanted = jax.jit(estimator.recall)(stream, HERE, memory)
         assert jax.tree.structure(after) == jax.tree.structure(wanted)
     else:
-        value, grads = estimator(stream, HERE)
+        value, grads = jax.jit(type(estimator).__call__)(estimator, stream, HERE)
     assert evaluation.value == pytest.approx(float(value), rel=1e-6)
     np.testing.assert_allclose(evaluation.grads["w"], grads["w"], rtol=1e-6)
     assert estimator.parts_differ == (name == "minibatch")

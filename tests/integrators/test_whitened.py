@@ -35,7 +35,13 @@ def path(potential, integrator, clock, start):
     return draws
 
 
-@pytest.mark.parametrize("scheme", SCHEMES)
+@pytest.mark.parametrize(
+    "scheme",
+    [
+        pytest.param(s, marks=() if s in ("baoab", "low_rank_baoab") else pytest.mark.slow)
+        for s in SCHEMES
+    ],
+)
 def test_it_is_a_change_of_variables(scheme):
     start = np.array([0.3, -0.5], np.float32)
     plain = path(unit, SCHEMES[scheme], clocks.constant(0.2), start)

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from battery import SIGMAS, Floats
+from battery import SIGMAS, Expected, Floats, average, check_law, run
 
 import sundman
 from sundman import contour_sgld, integrators
 from sundman.estimate import Estimate
 from sundman.noise import Stream
-from sundman.targets import Target
+from sundman.targets import Target, gaussian
 from sundman.targets.from_potential import by_quadrature
 
 BINS, TOP, CHAINS, LEARN = 20, 10.0, 128, 12_000
@@ -129,14 +130,32 @@ def test_the_shares_of_the_bins_are_learnt() -> None:
     assert (abs(mean - wanted) < SIGMAS * error + 0.07 * wanted)[looked_at].all()
 
 
+def test_a_flattened_gaussian_is_right_when_reweighted() -> None:
+    """E[x²] of N(0, 1): 1, and Euler-Maruyama's h/2; far larger without the weights."""
+    h, learn = 0.05, 4_000
+    target = gaussian(1)
+    sampler = contour_sgld(h, low=0.0, high=6.0, bins=12, flatness=0.9, learn=learn)
+    draws = run(
+        target, sampler, {"x2": lambda x: x[..., 0] ** 2}, steps=16_000, seed=97, drop=learn
+    )
+    check_law(draws, {"x2": Expected(1 / (1 - h / 2), h / 2)})
+    unweighted = dataclasses.replace(draws, weight=np.ones_like(draws.weight))
+    assert average(unweighted, "x2").value > 1.5
+
+
 def test_what_is_learnt_is_fixed_in_time() -> None:
     sampler = contour_sgld(0.01, low=-0.6, high=TOP, bins=BINS, learn=5)
     x, target = jnp.array([-1.0, 0.0]), tilted(1.0)
     state = sampler.init(x, jax.random.key(1))
+
+    @jax.jit
+    def step(x, state):
+        value, grads = jax.value_and_grad(target.potential)(x)
+        return sampler.step(grads, state, x, value)
+
     shares = []
     for _ in range(8):
-        value, grads = jax.value_and_grad(target.potential)(x)
-        x, state = sampler.step(grads, state, x, value)
+        x, state = step(x, state)
         shares.append(np.asarray(state.motion.shares))
     assert (shares[3] != shares[4]).all()
     np.testing.assert_array_equal(shares[4], shares[7])
@@ -158,20 +177,23 @@ def moved(
     value: float, shares: list[float], T: float = 0.5, step: int = 0
 ) -> tuple[float, Floats, float]:
     """The factor of the gradient, the shares after a step without noise, the weight's factor."""
+    found = _moved(np.float32(value), np.array(shares, np.float32), np.float32(T), np.uint32(step))
+    factor, after, weight = map(np.asarray, found)
+    return float(factor), after, float(weight)
+
+
+@jax.jit
+def _moved(value, shares, T, step):
     integrator = integrators.contour(
         T, low=1.0, high=4.0, bins=3, flatness=1.0, gain=0.1, gain_offset=50.0, gain_power=0.8
     )
     x = jnp.zeros(40_000)
-    state = integrator.init(x)._replace(shares=jnp.array(shares))
-    stream = Stream(jnp.array([1, 2], jnp.uint32), jnp.uint32(step))
-    updates, after = integrator.move(
-        stream, jnp.ones_like(x), state, x, jnp.float32(1.0), value=jnp.float32(value)
-    )
-    still, _ = integrator.move(
-        stream, jnp.zeros_like(x), state, x, jnp.float32(1.0), value=jnp.float32(value)
-    )
-    factor = -float(jnp.mean(updates - still))
-    return factor, np.asarray(after.shares), float(integrator.weigh(after))
+    state = integrator.init(x)._replace(shares=shares)
+    stream = Stream(jnp.array([1, 2], jnp.uint32), step)
+    dt = jnp.float32(1.0)
+    updates, after = integrator.move(stream, jnp.ones_like(x), state, x, dt, value=value)
+    still, _ = integrator.move(stream, jnp.zeros_like(x), state, x, dt, value=value)
+    return -jnp.mean(updates - still), after.shares, integrator.weigh(after)
 
 
 @pytest.mark.parametrize("step", [0, 1000])

@@ -228,6 +228,7 @@ class Doubled(sundman.Posterior):
         return 2 * super().potential(position, batch) + self.log_prior(position)
 
 
+@pytest.mark.slow
 def test_a_wrong_scale_fails() -> None:
     draws, z, root = run("sgld", 1.0, SLOW, replace=False, kind=Doubled, times=4.0)
     with pytest.raises(AssertionError, match="covariance"):

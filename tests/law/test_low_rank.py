@@ -55,7 +55,7 @@ def temperatures(integrator, h, sigma, T=1.0, steps=STEPS):
 LOW_RANK = integrators.low_rank_baoab(gamma=1.0, rank=2, share=0.1)
 
 
-@pytest.mark.parametrize("T", [1.0, 0.3])
+@pytest.mark.parametrize("T", [1.0, pytest.param(0.3, marks=pytest.mark.slow)])
 def test_without_noise_it_has_the_law_of_baoab(T):
     value, error = temperatures(LOW_RANK, 0.2, 0.0, T)
     assert np.all(np.abs(value - 1) < 4 * error)  # BAOAB is exact for Gaussians

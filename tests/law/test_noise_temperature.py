@@ -124,8 +124,9 @@ def test_schemes_that_know_nothing_of_the_noise_are_heated(kind: str, name: str)
         assert abs(T - wanted) < SIGMAS * error
 
 
-@pytest.mark.parametrize("name", ["gaussian", pytest.param("star", marks=pytest.mark.slow)])
-@pytest.mark.parametrize("kind", ["sgnht", pytest.param("sa_sgnht", marks=pytest.mark.slow)])
+@pytest.mark.slow  # quick ones are in test_gaussian_law.py
+@pytest.mark.parametrize("name", ["gaussian", "star"])
+@pytest.mark.parametrize("kind", ["sgnht", "sa_sgnht"])
 def test_thermostats_keep_the_temperature(kind: str, name: str) -> None:
     which = case(name)
     for sigma in which.sigmas:

@@ -70,7 +70,7 @@ def test_memoryless_psgld_with_gamma_is_right_on_a_gaussian(T, x64):
     assert found == pytest.approx(T, rel=2e-3)
 
 
-@pytest.mark.parametrize("correct", [False, True])
+@pytest.mark.parametrize("correct", [pytest.param(False, marks=pytest.mark.slow), True])
 def test_a_chain_has_the_law_of_the_operator(correct):
     h = 0.1
     known = curvature.exact(QUARTIC.potential) if correct else None
@@ -87,8 +87,14 @@ def test_a_chain_has_the_law_of_the_operator(correct):
     ("settings", "power"),
     [
         ({}, 1.0),
-        ({"curvature": curvature.exact(QUARTIC.potential)}, 0.3),
-        ({"curvature": curvature.exact(QUARTIC.potential), "divergence": "limit"}, 0.0),
+        pytest.param(
+            {"curvature": curvature.exact(QUARTIC.potential)}, 0.3, marks=pytest.mark.slow
+        ),
+        pytest.param(
+            {"curvature": curvature.exact(QUARTIC.potential), "divergence": "limit"},
+            0.0,
+            marks=pytest.mark.slow,
+        ),
     ],
 )
 def test_psgld_with_a_short_memory_tends_to_the_predicted_law(settings, power):
@@ -99,6 +105,7 @@ def test_psgld_with_a_short_memory_tends_to_the_predicted_law(settings, power):
     check_law(draws, {"x2": Expected(law, 0.03 * law)})
 
 
+@pytest.mark.slow
 def test_psgld_with_gamma_in_two_dimensions():
     """A correlated Gaussian, memoryless, from h and h/2."""
     target = gaussian(covariance=[[1.0, 0.6], [0.6, 0.5]], temperature=0.3)
@@ -116,6 +123,16 @@ def test_psgld_with_gamma_in_two_dimensions():
     np.testing.assert_array_less(np.abs(tends - 0.3 * np.array([1.0, 0.6])), 5 * error)
 
 
+def test_adam_sgld_without_memory_has_the_law_of_the_operator():
+    """beta1 = beta2 = 0: memoryless pSGLD without Gamma, whose wrong law is known exactly."""
+    h = 0.1
+    with jax.enable_x64(True):
+        law = exact_average(scheme(QUARTIC, False), QUARTIC.potential, square, h)
+    sampler = adam_sgld(h, beta1=0.0, beta2=0.0, eps=EPS)
+    check_law(run(QUARTIC, sampler, X2, steps=10_000, seed=3, thin=4), {"x2": Expected(law)})
+
+
+@pytest.mark.slow
 def test_adam_sgld_is_biased():
     """On the quartic by more than 5 standard errors at two steps, and not less at the smaller."""
     biases = []

@@ -7,6 +7,7 @@ exact energies, noisy ones with the correction, and noisy ones without.
 
 from __future__ import annotations
 
+import functools
 import math
 
 import jax
@@ -39,16 +40,19 @@ def after_a_swap(T: float, noise: float, told: float) -> tuple[Estimate, float]:
     energy = 0.5 * x[..., 0] ** 2
     heard = energy + noise * jax.random.normal(errors, energy.shape)
 
-    def attempt(number, x, value):
-        stream = Stream(jnp.array([5, 6], jnp.uint32), number)
-        update, counts = integrator.move(
-            stream, 0.0 * x, integrator.init(x), x, jnp.float32(1e-20), value=value
-        )
-        return x + update, counts.swapped[0]
-
-    moved, swapped = jax.jit(jax.vmap(attempt))(jnp.arange(PAIRS, dtype=jnp.uint32), x, heard)
+    moved, swapped = _attempt(integrator, np.arange(PAIRS, dtype=np.uint32), x, heard)
     gained = np.asarray(0.5 * moved[:, 0, 0] ** 2 - energy[:, 0], np.float64)
     return mean(gained), float(np.mean(swapped))
+
+
+@jax.jit
+@functools.partial(jax.vmap, in_axes=(None, 0, 0, 0))
+def _attempt(integrator, number, x, value):
+    stream = Stream(jnp.array([5, 6], jnp.uint32), number)
+    update, counts = integrator.move(
+        stream, 0.0 * x, integrator.init(x), x, jnp.float32(1e-20), value=value
+    )
+    return x + update, counts.swapped[0]
 
 
 def exact_rate() -> float:

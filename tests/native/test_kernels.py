@@ -115,7 +115,7 @@ def test_without_avx2(tmp_path):
 
 
 @pytest.mark.parametrize("noise", ["xla", "native"])
-@pytest.mark.parametrize("temperature", [1.0, 0.3])
+@pytest.mark.parametrize("temperature", [pytest.param(1.0, marks=pytest.mark.slow), 0.3])
 def test_the_law_of_sgld_on_both_paths(noise, temperature, path, key):
     """On U = x^2/2 the variance at step h is T / (1 - h/2), exactly."""
     path(noise)
@@ -144,7 +144,7 @@ def run(key, dtype=jnp.float32, **changes):
 @pytest.mark.parametrize(
     ("dtype", "chains"),
     [
-        (jnp.float32, 1),
+        pytest.param(jnp.float32, 1, marks=pytest.mark.slow),
         (jnp.float32, 3),
         (jnp.bfloat16, 3),
         pytest.param(jnp.bfloat16, 1, marks=pytest.mark.slow),

@@ -44,8 +44,8 @@ def test_the_last_layer_is_that_of_automatic_differentiation(prior):
         )
 
     flat, unravel = jax.flatten_util.ravel_pytree(params[LAST])
-    slope = jax.grad(lambda v: potential(unravel(v)))(flat)
-    hessian = jax.hessian(lambda v: potential(unravel(v)))(flat)
+    slope = jax.jit(jax.grad(lambda v: potential(unravel(v))))(flat)
+    hessian = jax.jit(jax.hessian(lambda v: potential(unravel(v))))(flat)
     squares, laplacian = digits_posterior.last_layer(target, position)
     np.testing.assert_allclose(squares, jnp.vdot(slope, slope), rtol=1e-4)
     np.testing.assert_allclose(laplacian, jnp.trace(hessian), rtol=1e-4)

@@ -18,6 +18,7 @@ def _no_timing(monkeypatch):
     monkeypatch.setattr(network, "measure_step_times", lambda chains, data: times)
 
 
+@pytest.mark.slow
 def test_table_is_deterministic_and_goes_on(tmp_path, monkeypatch):
     first = table(directory=tmp_path / "a", seeds=[0])
     assert (tmp_path / "a/table1-test.json").is_file()

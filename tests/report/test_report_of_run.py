@@ -72,6 +72,7 @@ def test_stored_run_on_a_known_target(key, tmp_path):
     rendered(report)
 
 
+@pytest.mark.slow  # a quick one: tests/cli/test_cli_auto.py
 def test_a_run_that_tuned_itself(key):
     draws = sundman.sample(targets.star(), key=key, chains=2, steps=100)
     report = sundman.report.of_run(draws, target=targets.star())

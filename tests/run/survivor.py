@@ -87,6 +87,7 @@ def streamed() -> dict:
 
 SA = sundman.sa_sgld(1e-3, alpha=25.0, m=0.1, M=10.0, r=0.5)
 KINDS = {
+    "short": lambda: {**toy(), "draws": 80},
     "toy": toy,
     "bnn": bnn,
     "timed": lambda: star(SA, draws=20_000, thin=1, thin_time=0.05),

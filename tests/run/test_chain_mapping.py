@@ -35,10 +35,14 @@ def turn_about(monkeypatch):
 @pytest.mark.parametrize(
     "more",
     [
-        {"draws": 6, "thin": 3, "burn_in": 40, "online": lambda position: position},
+        {"draws": 6, "thin": 3},
+        pytest.param(
+            {"draws": 6, "thin": 3, "burn_in": 40, "online": lambda position: position},
+            marks=pytest.mark.slow,
+        ),
         pytest.param({"draws": 4, "thin_time": 2e-4}, marks=pytest.mark.slow),
     ],
-    ids=["thin", "time"],
+    ids=["thin", "online", "time"],
 )
 def test_the_same_draws_in_turn_and_side_by_side(turn_about, more):
     found = []
@@ -77,7 +81,7 @@ def _network_block(width: int, horseshoe: bool, kernels: bool):
     return lowered.compile().memory_analysis(), size, rows + activations
 
 
-@pytest.mark.parametrize("horseshoe", [True, pytest.param(False, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("horseshoe", [False, pytest.param(True, marks=pytest.mark.slow)])
 @pytest.mark.parametrize(
     "kernels, most", [(True, 4.0), pytest.param(False, 5.0, marks=pytest.mark.slow)]
 )
@@ -99,7 +103,13 @@ def _bowl(x):
     return 0.5 * jnp.sum(x**2)
 
 
-@pytest.mark.parametrize("more", [{"steps": 50, "burn_in": 7}, {"draws": 5, "thin_time": 0.5}])
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"steps": 50, "burn_in": 7},
+        pytest.param({"draws": 5, "thin_time": 0.5}, marks=pytest.mark.slow),
+    ],
+)
 def test_a_few_small_chains_run_each_as_one_alone(more, monkeypatch):
     """In threads of their own: bit for bit the run of one chain, and of one program for all."""
     samplers = jax.vmap(sundman.sgld)(jnp.array([0.1, 0.2, 0.3]))

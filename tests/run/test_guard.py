@@ -154,7 +154,7 @@ def test_lost_by_time():
     assert 28 <= draws.diverged_at[BAD] <= 30
 
 
-@pytest.mark.parametrize("thin", [1, 3, 200])
+@pytest.mark.parametrize("thin", [1, 3, pytest.param(200, marks=pytest.mark.slow)])
 def test_lost_with_host_batches(thin):
     """Row 7, in the fourth batch, has a number whose square is infinite."""
     x = np.ones((10, 2), np.float32)
@@ -288,7 +288,7 @@ def test_a_run_that_raised_and_was_killed_before_that_is_written(tmp_path, monke
     ("trouble", "policy", "piece"),
     [
         pytest.param("potential", "freeze", 2, marks=pytest.mark.slow),
-        ("gradient", "freeze", 3),
+        pytest.param("gradient", "freeze", 3, marks=pytest.mark.slow),
         ("gradient", "restart", 3),
         pytest.param("gradient", "restart", 5, marks=pytest.mark.slow),
     ],

@@ -19,7 +19,7 @@ from tests.compiled import SHARED_PROGRAMS
 SURVIVOR = Path(__file__).with_name("survivor.py")
 SIGNALS = (signal.SIGKILL, signal.SIGTERM)
 LONGEST = 300
-SLOW = ("bnn", "timed", "collected", "stacked", "replicas", "cycles", "memory", "streamed")
+SLOW = ("toy", "bnn", "timed", "collected", "stacked", "replicas", "cycles", "memory", "streamed")
 
 
 def start(kind: str, path: Path) -> subprocess.Popen:
@@ -39,7 +39,7 @@ def finish(kind: str, path: Path) -> None:
 
 
 @pytest.fixture(
-    scope="module", params=["toy", *(pytest.param(kind, marks=pytest.mark.slow) for kind in SLOW)]
+    scope="module", params=["short", *(pytest.param(kind, marks=pytest.mark.slow) for kind in SLOW)]
 )
 def whole(request, tmp_path_factory):
     path = tmp_path_factory.mktemp("whole") / request.param
@@ -97,7 +97,6 @@ def survive(whole, tmp_path, how: signal.Signals, numbers: range, seed: int) -> 
     return cut
 
 
-@pytest.mark.xdist_group("kill")
 def test_killed_runs_resume_bit_for_bit(whole, tmp_path):
     """After some draw. A kill while the store is built is in tests/store/test_writers.py, too."""
     assert survive(whole, tmp_path, signal.SIGKILL, range(1, 2), seed=1) > 0
@@ -106,7 +105,7 @@ def test_killed_runs_resume_bit_for_bit(whole, tmp_path):
 @pytest.mark.slow
 @pytest.mark.parametrize("how", SIGNALS)
 def test_killed_at_many_moments(whole, tmp_path, how):
-    """Seven moments for each of nine runs: 63 for each signal."""
+    """Seven moments for each of ten runs: 70 for each signal."""
     assert survive(whole, tmp_path, how, range(7), seed=2) > 3
 
 

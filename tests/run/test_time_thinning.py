@@ -37,7 +37,7 @@ def test_a_constant_clock_ticks_evenly(multiple, key):
     np.testing.assert_array_equal(timed.weight, 1.0)
 
 
-@pytest.mark.parametrize("burn_in", [0, 7])
+@pytest.mark.parametrize("burn_in", [pytest.param(0, marks=pytest.mark.slow), 7])
 def test_an_adaptive_clock_is_cut_at_equal_times(burn_in, key):
     settings = {"init": jnp.ones(3), "key": key, "chains": 3, "burn_in": burn_in}
     path = sundman.sample(bowl, SA, steps=400, **settings)
@@ -107,7 +107,11 @@ def test_online_averages_are_those_of_the_draws(key):
     np.testing.assert_allclose(draws.online.weighted, wanted, rtol=1e-5)
 
 
-@pytest.mark.parametrize("sampler", [sundman.sgld(0.1), SA], ids=["constant", "adaptive"])
+@pytest.mark.parametrize(
+    "sampler",
+    [pytest.param(sundman.sgld(0.1), marks=pytest.mark.slow), SA],
+    ids=["constant", "adaptive"],
+)
 def test_a_chain_that_diverges_ends(sampler, key):
     with pytest.warns(sundman.DivergenceWarning, match="1 of 2 chains"):
         draws = sundman.sample(
@@ -152,7 +156,9 @@ OBSERVABLES = {
 }
 
 
-@pytest.mark.parametrize("name", OBSERVABLES)
+@pytest.mark.parametrize(
+    "name", ["U", *(pytest.param(n, marks=pytest.mark.slow) for n in ("x2", "grad2"))]
+)
 def test_time_thinned_and_weighted_draws_agree(name):
     """They do where step-thinned draws without their weights are far off."""
     by_time, by_steps = run(12, draws=1000, thin_time=0.4), run(13, draws=2000, thin=10)

@@ -176,7 +176,14 @@ EDITED = {
 }
 
 
-@pytest.mark.parametrize("name", EDITED)
+# One of each kind of function; the others are found in the same way.
+QUICK = {"a potential", "swapped entries", "no noise", "schedule", "collect", "online"}
+assert EDITED.keys() >= QUICK
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(n, marks=() if n in QUICK else pytest.mark.slow) for n in EDITED]
+)
 def test_an_edited_function_of_the_same_name_is_found(tmp_path, name):
     before, after, said = EDITED[name]
     common = {"target": two((1, 2)), **TWO}
@@ -288,6 +295,7 @@ def test_a_call_that_cannot_be_kept_goes_on_with_its_arguments(tmp_path):
     assert_same(sundman.resume(path), whole)
 
 
+@pytest.mark.slow
 def test_batches_that_come_only_once(tmp_path):
     """A generator: the first batch is looked at, and still used."""
 

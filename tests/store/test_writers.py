@@ -156,6 +156,7 @@ def test_killed_while_being_created(tmp_path, moment):
     assert [left.name for left in tmp_path.iterdir()] == ["run"]
 
 
+@pytest.mark.slow
 def test_two_processes_create_one_path(tmp_path):
     path = tmp_path / "run"
     processes = [start(RACE, path, name) for name in "ab"]

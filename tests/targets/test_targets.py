@@ -28,14 +28,21 @@ BUILDERS: dict[str, Callable[[float], Target]] = {
     "line": lambda T: targets.gaussian(1, temperature=T),
 }
 PLANE = [name for name in BUILDERS if name not in ("funnel", "gaussian", "tilted")]
-CASES = [(name, T) for name in BUILDERS for T in (1.0, 0.3)]
+# The quick tests have every target at T = 1, and one of each kind of draws at another: by a
+# formula and by a table.
+COLD = ("tilted", "double-well")
+CASES = [
+    pytest.param(name, T, marks=() if T == 1.0 or name in COLD else pytest.mark.slow)
+    for name in BUILDERS
+    for T in (1.0, 0.3)
+]
 
 
 @cache
 def drawn(name: str, temperature: float = 1.0) -> tuple[Target, jax.Array]:
     target = BUILDERS[name](temperature)
     assert target.exact is not None
-    return target, target.exact(jax.random.key(7), DRAWS)
+    return target, jax.jit(partial(target.exact, n=DRAWS))(jax.random.key(7))
 
 
 every_case = pytest.mark.parametrize(("name", "temperature"), CASES)
@@ -115,7 +122,7 @@ def test_gradient_against_differences(name: str) -> None:
         np.testing.assert_allclose(gradient, slope, atol=2e-4 * (np.abs(slope).max() + 1.0))
 
 
-@pytest.mark.parametrize("temperature", [1.0, 0.3])
+@pytest.mark.parametrize("temperature", [1.0, pytest.param(0.3, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("name", PLANE)
 def test_density_is_normalized(name: str, temperature: float) -> None:
     """The density at a draw is the mass of a small cell around it over the cell's area."""

@@ -24,11 +24,14 @@ def told(run, key):
     return draws, [each for each in caught if each.category is sundman.TrustWarning]
 
 
-LONG = {"a network", "predictions of a network"}
+# One of each kind of run; the slow tests have other samplers and longer ones.
+QUICK = {"sgld", "one chain", "another temperature", "baoab", "sa-sgld"}
+QUICK |= {"equally spaced in time", "a pytree", "minibatches", "narrow and far from 0"}
+assert GOOD.keys() >= QUICK
 
 
 @pytest.mark.parametrize(
-    "name", [pytest.param(n, marks=[pytest.mark.slow] if n in LONG else []) for n in GOOD]
+    "name", [pytest.param(n, marks=() if n in QUICK else pytest.mark.slow) for n in GOOD]
 )
 def test_silent_on_good_runs(name, key):
     draws = GOOD[name](key)
