@@ -120,7 +120,9 @@ def test_learning_rates():
         dt = posterior.time_step(0.3, kinetic=kinetic)
         assert posterior.learning_rate(dt, kinetic=kinetic) == pytest.approx(0.3)
         assert LearningRate(0.3).time_step(N, kinetic=kinetic) == dt
-    several = jax.jit(jax.vmap(lambda h: posterior.time_step(h, kinetic=False)))(jnp.array([0.3, 0.6]))
+    several = jax.jit(jax.vmap(lambda h: posterior.time_step(h, kinetic=False)))(
+        jnp.array([0.3, 0.6])
+    )
     np.testing.assert_allclose(several, np.array([0.3, 0.6]) / N, rtol=1e-6)
     for bad in (0.0, -1.0, float("nan")):
         with pytest.raises(ValueError, match="learning_rate must be"):

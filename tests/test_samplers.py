@@ -157,11 +157,18 @@ def test_runs_in_half_and_double_precision(name, dtype, key, x64):
     assert dts.dtype == (jnp.float64 if dtype == jnp.float64 else jnp.float32)
 
 
-@some_samplers
+@pytest.mark.slow  # every operation is a program of its own
+@pytest.mark.parametrize("name", SAMPLERS)
 def test_jit_changes_nothing_but_rounding(name, key):
     assert_close(
         run(build(name), PARAMS, key)[0][0], run(build(name), PARAMS, key, jit=False)[0][0]
     )
+
+
+def test_jit_changes_nothing_but_rounding_of_one_array(key):
+    sampler, params = build("sa_sgld"), {"a": np.ones(3, np.float32)}
+    jitted, step_by_step = (run(sampler, params, key, jit=jit)[0][0] for jit in (True, False))
+    assert_close(jitted, step_by_step)
 
 
 @some_samplers  # every sampler is run with vmapped chains in the law tests

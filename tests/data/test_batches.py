@@ -282,9 +282,7 @@ def epoch_order():
     return [np.asarray(row)[np.asarray(real)] for row, real in zip(rows, mask, strict=True)]
 
 
-@pytest.mark.parametrize(
-    "thin, burn_in", [pytest.param(1, 0, marks=pytest.mark.slow), (3, 4)]
-)
+@pytest.mark.parametrize("thin, burn_in", [pytest.param(1, 0, marks=pytest.mark.slow), (3, 4)])
 def test_the_same_batches_give_the_same_run(thin, burn_in, monkeypatch):
     """Burn-in, thinning and however many batches are handed over at a time change nothing."""
     settings = {"steps": 9, "thin": thin, "burn_in": burn_in}

@@ -41,10 +41,7 @@ def assert_same_gradient(found, wanted):
 
 @pytest.mark.parametrize(
     "name",
-    [
-        pytest.param(n, marks=() if n in ("mixed", "laplace") else pytest.mark.slow)
-        for n in PRIORS
-    ],
+    [pytest.param(n, marks=() if n in ("mixed", "laplace") else pytest.mark.slow) for n in PRIORS],
 )
 def test_parts_make_the_gradient_its_norm_and_its_product(name):
     _, position, gradient = _case(name)

@@ -86,10 +86,7 @@ def test_own_suggestions_are_kept(name: str) -> None:
 
 @pytest.mark.parametrize(
     "name",
-    [
-        pytest.param(n, marks=() if n in ("star", "gaussian") else pytest.mark.slow)
-        for n in BY_HAND
-    ],
+    [pytest.param(n, marks=() if n in ("star", "gaussian") else pytest.mark.slow) for n in BY_HAND],
 )
 def test_steps_from_draws_are_like_those_by_hand(name: str) -> None:
     """Stable, and neither much longer nor much shorter than steps found by trial."""

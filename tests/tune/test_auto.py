@@ -58,7 +58,7 @@ def test_a_target_without_settings(target, names):
     assert draws.tuning.converged
 
 
-@pytest.mark.parametrize("temperature", [0.25, 4.0])
+@pytest.mark.parametrize("temperature", [0.25, pytest.param(4.0, marks=pytest.mark.slow)])
 def test_any_temperature(temperature):
     draws = sundman.sample(
         lambda x: 0.5 * jnp.sum(jnp.array([1.0, 100.0]) * x**2),
@@ -81,12 +81,14 @@ def test_the_first_step_does_not_matter():
     assert max(steps) < 1.3 * min(steps)
 
 
+@pytest.mark.slow
 def test_a_far_start_comes_in():
     draws = tuned(targets.gaussian(20, 1e4), init=jnp.full(20, 10.0))
     assert draws.tuning.windows[0].potential > 100 * draws.tuning.windows[-1].potential
     judged(targets.gaussian(20, 1e4), "r2", draws)
 
 
+@pytest.mark.slow
 def test_one_chain_far_away_does_not_stop_the_others():
     def potential(x):
         return 0.5 * jnp.sum(x**2) + jnp.sum(jnp.exp(x))
@@ -100,6 +102,7 @@ def test_one_chain_far_away_does_not_stop_the_others():
     assert draws.verdict.status != "bad"
 
 
+@pytest.mark.slow
 def test_a_coordinate_far_from_zero_is_not_frozen():
     def potential(x):
         return 200 * (1 + x[0] ** 2) * jnp.exp(-2 * x[1]) + 400 * x[1]
@@ -117,12 +120,13 @@ def test_a_coordinate_far_from_zero_is_not_frozen():
     assert draws.tuning.windows[-1].potential < 1e-4 * draws.tuning.windows[0].potential
 
 
-@pytest.mark.parametrize("chains", [1, 4])
+@pytest.mark.parametrize("chains", [pytest.param(1, marks=pytest.mark.slow), 4])
 def test_few_chains(chains):
     draws = tuned(targets.star(), chains=chains, steps=STEPS * CHAINS // chains)
     judged(targets.star(), "x2y2", draws)
 
 
+@pytest.mark.slow
 def test_positions_may_be_pytrees_of_very_different_scales():
     def potential(position):
         return 0.5 * (position["a"] / 1e-3) ** 2 + 0.5 * jnp.sum(((position["b"] - 5e2) / 1e2) ** 2)
@@ -197,6 +201,7 @@ def test_a_second_run_compiles_nothing():
     assert [loop._cache_size() for loop in loops] == programs
 
 
+@pytest.mark.slow
 def test_all_windows_are_one_program():
     before = window._cache_size()
     tuned(targets.double_well(), steps=100)
