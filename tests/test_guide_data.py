@@ -39,6 +39,7 @@ def test_it_is_found_by_its_name() -> None:
         data.named("circles")
 
 
+@pytest.mark.slow
 def test_the_command_line_knows_it(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

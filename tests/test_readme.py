@@ -41,6 +41,7 @@ def test_the_examples_run_and_sample_the_posterior(capsys):
     assert names["state"].clock.time == pytest.approx(0.1)  # 1,000 steps of 0.1 / N
 
 
+@pytest.mark.slow
 def test_the_first_page_runs_as_printed(capsys):
     names = {}
     for block in examples((ROOT / "docs/start.md").read_text(encoding="utf-8")):

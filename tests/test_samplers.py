@@ -106,8 +106,13 @@ def test_is_an_optax_transformation(name):
 
 def test_a_chain_of_transformations_runs():
     chained = optax.chain(build("sa_sgld").with_key(jax.random.key(0)), optax.scale(1.0))
-    grads, value = told(build("sa_sgld"), PARAMS)
-    updates, _ = chained.update(grads, chained.init(PARAMS), PARAMS, **value)
+
+    @jax.jit
+    def one_update(params):
+        grads, value = told(build("sa_sgld"), params)
+        return chained.update(grads, chained.init(params), params, **value)
+
+    updates, _ = one_update(PARAMS)
     assert jax.tree.structure(updates) == jax.tree.structure(PARAMS)
 
 
@@ -171,7 +176,13 @@ def test_jit_changes_nothing_but_rounding_of_one_array(key):
     assert_close(jitted, step_by_step)
 
 
-@some_samplers  # every sampler is run with vmapped chains in the law tests
+@pytest.mark.parametrize(  # every sampler is run with vmapped chains in the law tests
+    "name",
+    [
+        pytest.param(n, marks=() if n in ("sa_sgld", "replica_exchange_sgld") else pytest.mark.slow)
+        for n in SAMPLERS
+    ],
+)
 def test_vmap_over_chains_is_separate_chains(name):
     keys = jax.random.split(jax.random.key(3), 4)
     sampler = build(name)

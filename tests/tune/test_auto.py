@@ -36,7 +36,12 @@ def tuned(target: sundman.targets.Target, **arguments: object) -> sundman.Draws:
     ("target", "names"),
     [
         pytest.param(targets.star(), ("x2y2", "virial"), id="star"),
-        pytest.param(targets.gaussian(20, 1e4), ("softest", "stiffest", "r2"), id="gaussian"),
+        pytest.param(
+            targets.gaussian(20, 1e4),
+            ("softest", "stiffest", "r2"),
+            id="gaussian",
+            marks=pytest.mark.slow,
+        ),
         pytest.param(targets.banana(), ("x2", "y2"), id="banana", marks=pytest.mark.slow),
         pytest.param(
             targets.muller_brown(temperature=2.0),

@@ -49,7 +49,10 @@ def test_a_potential_that_jumps_does_not_hang_and_is_named():
         tune(walls, chains=4, steps=2000)
 
 
-@pytest.mark.parametrize("potential", [lambda x: -jnp.sum(x**2), lambda x: jnp.sum(x)])
+@pytest.mark.parametrize(
+    "potential",
+    [lambda x: -jnp.sum(x**2), pytest.param(lambda x: jnp.sum(x), marks=pytest.mark.slow)],
+)
 def test_an_improper_potential_is_named(potential):
     with pytest.raises(TuningError, match=r"falls without bound.*log_density"):
         tune(potential, chains=4, steps=2000)
@@ -95,6 +98,7 @@ def test_two_temperatures_must_agree():
         sundman.sample(target, sundman.auto(temperature=3.0), key=jax.random.key(0), steps=10)
 
 
+@pytest.mark.slow
 def test_a_short_step_without_a_matrix_is_no_jump():
     """Where L is no matrix, a direction that mixes many coordinates may be stiff, and U smooth."""
     draws = sundman.sample(sundman.targets.star(), key=jax.random.key(0), chains=2, steps=20)

@@ -68,6 +68,7 @@ def test_diagnose_says_it():
     assert row.value == draws.tuning.bias
 
 
+@pytest.mark.slow
 def test_the_noise_of_minibatches_counts():
     """The energy error alone would say a tenth of it."""
     rng = np.random.default_rng(0)

@@ -74,7 +74,7 @@ CASES = {
 }
 
 
-QUICK = {("exact", 4), ("network", 4)}
+QUICK = {("exact", 4)}
 
 
 @pytest.mark.parametrize(

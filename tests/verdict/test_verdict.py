@@ -26,7 +26,7 @@ def told(run, key):
 
 # One of each kind of run; the slow tests have other samplers and longer ones.
 QUICK = {"sgld", "one chain", "another temperature", "baoab", "sa-sgld"}
-QUICK |= {"equally spaced in time", "a pytree", "minibatches", "narrow and far from 0"}
+QUICK |= {"equally spaced in time", "a pytree", "narrow and far from 0"}
 assert GOOD.keys() >= QUICK
 
 
