@@ -14,7 +14,6 @@ runs all others, and compares what they print, numbers aside, with what the page
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import io
 import os
 import re
@@ -24,6 +23,7 @@ import textwrap
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
+from typing import NamedTuple
 
 ROOT = Path(__file__).parents[1]
 WIDTH = 100  # characters of a stored line
@@ -33,8 +33,7 @@ _PICTURE = re.compile(r"^!\[[^\]]*\]\(([^)]+\.png)\)")
 _NUMBER = re.compile(r"[-+]?\d[\d,_]*(?:\.\d*)?(?:e[-+]?\d+)?|\bnan\b|\binf\b")
 
 
-@dataclasses.dataclass(frozen=True)
-class Block:
+class Block(NamedTuple):
     """A fenced block of a page.
 
     Attributes:
@@ -72,9 +71,8 @@ def blocks(text: str) -> Iterator[Block]:
         number += 1
 
 
-@dataclasses.dataclass
-class Ran:
-    """What a block has done: the text it printed, and the figures it has left open."""
+class Ran(NamedTuple):
+    """A block that was run, and what it has printed."""
 
     block: Block
     printed: str
