@@ -28,6 +28,11 @@ $(VENV)/.%-installed: $(BIN)/python pyproject.toml sundman/__init__.py $(CONSTRA
 	$(PIP) --no-compile --no-build-isolation --editable '.[$*]'
 	touch $@
 
+# Nothing is built for these: the package is there already.
+$(VENV)/.lint-installed: $(VENV)/.test-installed
+	$(PIP) --no-compile 'sundman[lint]'
+	touch $@
+
 demo: $(VENV)/.cli-installed
 	$(BIN)/sundman demo --output demo --force
 
@@ -40,7 +45,7 @@ test-slow: $(VENV)/.test-installed
 test-all: $(VENV)/.test-installed
 	$(PYTEST) -m ''
 
-lint: $(VENV)/.lint-installed $(VENV)/.test-installed
+lint: $(VENV)/.lint-installed
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/pyright
