@@ -62,8 +62,9 @@ def write(directory: Path) -> None:
     shape = (ROWS, FEATURES)
     x = np.lib.format.open_memmap(directory / "x.npy", "w+", np.float32, shape)
     y = generator.integers(0, CLASSES, ROWS).astype(np.int32)
-    for begin in range(0, ROWS, 20_000):
-        x[begin : begin + 20_000] = generator.normal(size=(20_000, FEATURES)).astype(np.float32)
+    block = generator.normal(size=(20_000, FEATURES)).astype(np.float32)
+    for begin in range(0, ROWS, len(block)):  # which rows they are does not matter here
+        x[begin : begin + len(block)] = block
     x.flush()
     np.save(directory / "y.npy", y)
 

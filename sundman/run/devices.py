@@ -353,6 +353,8 @@ def _check_rows(spec: RunSpec, size: int, shard_parameters: bool) -> None:
         rows, name = len(jax.tree.leaves(posterior.host.peek()[1])[0]), "the rows of a batch"
     elif rows is None and isinstance(spec.target, Posterior):
         rows, name = posterior.size, "without batch_size, the rows of the data"
+    elif rows is None:  # an estimator has minibatches of its own
+        rows = getattr(getattr(spec.target, "batches", spec.target), "batch_size", None)
     if rows is not None and rows % size:
         raise ValueError(
             f"{name}={rows} cannot be split evenly over the axis data of the mesh, {size} devices: "

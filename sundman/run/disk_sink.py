@@ -42,7 +42,7 @@ def to_checkpoint(state: RunState, replicas: int, layout: Layout | None = None) 
       layout: where its chains are; of several processes, each has the part that it writes.
     """
     state_by_name = {**state._asdict(), "position": state.position(replicas)}
-    if layout is not None:
+    if layout is not None and hosts.several():
         rows = np.searchsorted(layout.local, layout.written)
         for name in ("chains", "averages", "position"):
             local = layout.to_local(state_by_name[name])
@@ -145,8 +145,10 @@ class DiskSink:
         path = self._run.path
         self._check_lock()
         with writing("draws", path, self._arrays.draws):
-            if self._waiting:
-                self._write(joined(self._waiting))
+            if self._waiting and hosts.several():
+                self._write_part(*joined(self._waiting))
+            elif self._waiting:
+                self._arrays.write(columns(*joined(self._waiting)))
             self._check_lock()
             if hosts.is_first():
                 progress = progress_of(state, self._layout, finished=False)
@@ -161,22 +163,20 @@ class DiskSink:
             assert self._run.lock is not None
             self._run.lock.check()
 
-    def _write(self, draws: tuple[PyTree, np.ndarray, dict[str, np.ndarray]]) -> None:
+    def _write_part(self, values: PyTree, weight: np.ndarray, stats: dict[str, np.ndarray]) -> None:
         """Write the groups of chains whose first one is written here, and share their checksums."""
         layout, arrays = self._layout, self._arrays
         group = next(iter(arrays.infos.values())).group
-        values, weight, stats = draws
         local = layout.local
         if layout.group % group:  # a run of fewer processes: chunks have chains of several
             values, local = layout.gather_local(values, 0), np.arange(layout.chains)
         mine = [first // group for first in layout.written.tolist() if first % group == 0]
-        chains = np.concatenate([np.arange(n * group, (n + 1) * group) for n in mine] or [[]])
+        chains = (np.array(mine, int)[:, None] * group + np.arange(group)).ravel()
         rows = np.searchsorted(local, chains)
         values = jax.tree.map(lambda leaf: leaf[rows], values)
-        numbers = jax.tree.map(lambda leaf: leaf[chains.astype(int)], (weight, stats))
+        numbers = jax.tree.map(lambda leaf: leaf[chains], (weight, stats))
         arrays.write(columns(values, *numbers), mine)
-        if hosts.several():
-            arrays.share_sums(mine, lambda sums: hosts.gather(sums).sum(axis=0, dtype=np.uint32))
+        arrays.share_sums(mine, lambda sums: hosts.gather(sums).sum(axis=0, dtype=np.uint32))
 
     def _checkpoint(self, state: RunState) -> None:
         done, part = state.progress, None

@@ -285,20 +285,24 @@ class Arrays:
             "from a copy, or run again"
         )
 
-    def write(self, columns: Mapping[str, np.ndarray], groups: Sequence[int] = (0,)) -> None:
+    def write(self, columns: Mapping[str, np.ndarray], groups: Sequence[int] | None = None) -> None:
         """Add columns, axes (chain, draw, ...), after the draws that count, and make them durable.
 
         They count from now on here; on disk, once their number and checksums are written.
 
         Args:
           columns: by name, of the chains of ``groups``.
-          groups: those to write; others are written by other processes.
+          groups: those to write, all if not given; others are written by other processes.
         """
         end = self.draws + next((column.shape[1] for column in columns.values()), 0)
         parts = [
             (self.infos[name], group, part)
             for name, column in columns.items()
-            for group, part in zip(groups, _parts(column, self.infos[name].group), strict=True)
+            for group, part in zip(
+                range(self.infos[name].groups) if groups is None else groups,
+                _parts(column, self.infos[name].group),
+                strict=True,
+            )
         ]
         with ThreadPoolExecutor(_WRITERS) as writers:  # most of it is waiting for the disk
             list(writers.map(lambda part: self._write_part(*part), parts))

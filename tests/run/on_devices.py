@@ -1,8 +1,9 @@
 """What the tests of devices run: one device in their own process, eight virtual ones in another.
 
-    python on_devices.py DIRECTORY
+    python on_devices.py DIRECTORY [RUN ...]
 
-runs everything on eight devices and leaves the draws in the directory.
+does the runs on eight devices, all quick ones if none are named, and leaves the draws in the
+directory.
 """
 
 import json
@@ -66,7 +67,13 @@ def refusals(mesh):
     return said
 
 
-def main(directory: Path) -> None:
+QUICK = (
+    *("star-8 default", "star-8 on 4", "star-40 on 8"),
+    *("network on 8", "network on 4", "network 2 by 4"),
+)
+
+
+def main(directory: Path, names: list[str]) -> None:
     def mesh(shape, axes=("chain", "data")):
         return jax.make_mesh(shape, axes, devices=jax.devices()[: int(np.prod(shape))])
 
@@ -81,10 +88,12 @@ def main(directory: Path) -> None:
         "split": lambda: network(mesh=mesh((4, 2)), shard_parameters=True),
     }
     settings = {}
-    for name, run in runs.items():
-        draws = run()
+    for name in names or QUICK:
+        draws = runs[name]()
         save(draws, directory / f"{name}.npz")
         settings[name] = draws.settings["devices"]
+    if names:
+        return
     store = directory / "store"
     star(8, store=store, steps=80, mesh=mesh((4,), ("chain",)))
     longer = sundman.extend(store, steps=120, mesh=mesh((2,), ("chain",)), progress=False)
@@ -95,4 +104,4 @@ def main(directory: Path) -> None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    main(Path(sys.argv[1]), sys.argv[2:])
