@@ -9,9 +9,9 @@ Three measurements, all on the cores that there are:
 - the CPU time per chain and step of 1, 2 and 4 processes that do one run together, each with as
   many chains: since they share the cores, what grows is overhead, and CPU time does not count the
   work of others;
-- the constants of step = compute + all-reduce + noise: seconds for an operation of the gradient and
-  for a parameter's noise and update (a fit to several batch sizes), and for a word to the other
-  processes and for each of its bytes (a fit to several lengths, on loopback).
+- the constants of step = compute + all-reduce + noise: CPU seconds for an operation of the gradient
+  and for a parameter's noise and update (a fit to several batch sizes), and seconds for a word to
+  the other processes and for each of its bytes (a fit to several lengths, on loopback).
 """
 
 from __future__ import annotations
@@ -96,17 +96,23 @@ def overhead(rounds: int) -> dict[str, object]:
 
 
 def constants(rounds: int) -> dict[str, float]:
-    """Seconds for an operation of a network's gradient, and for noise and update of a parameter."""
+    """CPU seconds for an operation of a network's gradient, and for the noise of a parameter."""
     parameters = sum(
         leaf.size for leaf in jax.tree.leaves(models.mlp_init(jax.random.key(0), SIZES))
     )
-    batches, steps = (10, 50, 100, 200), 120
+    batches, short, long = (10, 50, 100, 200), 120, 600
     cases = {
-        str(batch): common.Case(lambda _, b=batch: network(b, steps, None), steps)
+        f"{batch} {steps}": common.Case(
+            lambda _, b=batch, n=steps: cpu_seconds(lambda mesh: network(b, n, mesh), None), 1
+        )
         for batch in batches
+        for steps in (short, long)
     }
     times = common.measure(cases, rounds).times
-    medians = [statistics.median(times[str(batch)]) for batch in batches]
+    medians = [  # of what more steps take, so that tracing does not count
+        statistics.median(times[f"{batch} {long}"] - times[f"{batch} {short}"]) / (long - short)
+        for batch in batches
+    ]
     operations = [6.0 * batch * parameters for batch in batches]
     slope, rest = np.polyfit(operations, medians, 1)
     return {
@@ -154,7 +160,7 @@ def together(number: int) -> list[dict[str, float]]:
 
 
 def weak_scaling(rounds: int) -> dict[str, object]:
-    """CPU seconds per chain and step, relative to one process, and the cost of a word."""
+    """CPU seconds per chain and step relative to one process, and the cost of a word to others."""
     spent: dict[int, list[float]] = {1: [], 2: [], 4: []}
     words: dict[int, dict[int, list[float]]] = {2: {}, 4: {}}
     for _ in range(rounds):
@@ -187,17 +193,16 @@ def main() -> None:
         number, process, address = sys.argv[-3:]
         child(int(number), int(process), address)
         return
-    options = common.arguments(__doc__ or "", "devices", rounds=8).parse_args()
+    parts = {"overhead": overhead, "model": constants, "processes": weak_scaling}
+    parser = common.arguments(__doc__ or "", "devices", rounds=6)
+    parser.add_argument("--parts", nargs="*", choices=list(parts), default=list(parts))
+    options = parser.parse_args()
     common.keep_to(options.cores)
-    results = {
-        "cores": len(os.sched_getaffinity(0)),
-        "jax": jax.__version__,
-        "rounds": options.rounds,
-        "mesh of one device": overhead(options.rounds),
-        "model": constants(options.rounds),
-        "processes": weak_scaling(max(2, options.rounds // 2)),
-    }
-    options.output.write_text(json.dumps(results, indent=1) + "\n")
+    results = json.loads(options.output.read_text()) if options.output.exists() else {}
+    results |= {"cores": len(os.sched_getaffinity(0)), "jax": jax.__version__}
+    for name in options.parts:
+        results[name] = {"rounds": options.rounds, **parts[name](options.rounds)}
+        options.output.write_text(json.dumps(results, indent=1) + "\n")
 
 
 if __name__ == "__main__":

@@ -92,7 +92,7 @@ class Peak(threading.Thread):
             time.sleep(0.05)
 
 
-def sample(directory: Path, rounds: int) -> None:
+def sample(directory: Path, rounds: int, widths: list[int]) -> None:
     """The child: one pass over the file, then the two steps in turn."""
     resource.setrlimit(resource.RLIMIT_DATA, (LIMIT, LIMIT))
     peak = Peak()
@@ -101,7 +101,7 @@ def sample(directory: Path, rounds: int) -> None:
     import sundman
     from sundman import models
 
-    init = models.mlp_init(jax.random.key(0), [FEATURES, 100, CLASSES])
+    init = models.mlp_init(jax.random.key(0), [FEATURES, *widths, CLASSES])
     few = ROWS // 20
     y = np.load(directory / "y.npy")[:few]
     x = np.array(np.load(directory / "x.npy", mmap_mode="r")[:few])
@@ -158,20 +158,23 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--directory", type=Path, required=True)
     parser.add_argument("--rounds", type=int, default=8)
+    parser.add_argument("--widths", type=int, nargs="+", default=[100], help="hidden layers")
     parser.add_argument("--child", action="store_true", help=argparse.SUPPRESS)
     output = Path(__file__).parent / "results" / "memmap.json"
     parser.add_argument("--output", type=Path, default=output)
     options = parser.parse_args()
     if options.child:
-        sample(options.directory, options.rounds)
+        sample(options.directory, options.rounds, options.widths)
         return
     write(options.directory)
     command = [sys.executable, "-W", "ignore", __file__, "--child", "--rounds", str(options.rounds)]
-    command += ["--directory", str(options.directory)]
-    said = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    command += ["--directory", str(options.directory), "--widths", *map(str, options.widths)]
+    said = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
     result = json.loads(said.splitlines()[-1])
     print(json.dumps(result, indent=1))
-    options.output.write_text(json.dumps(result, indent=1) + "\n")
+    results = json.loads(options.output.read_text()) if options.output.exists() else {}
+    results["-".join(map(str, options.widths))] = result
+    options.output.write_text(json.dumps(results, indent=1) + "\n")
 
 
 if __name__ == "__main__":
