@@ -38,6 +38,7 @@ def test_tasks_share_a_directory_and_the_last_makes_the_report(here, tmp_path):
     assert (code, "holds results of other settings" in error) == (2, True)
 
 
+@pytest.mark.slow
 def test_directories_of_several_machines_are_merged(here, tmp_path):
     for number, place in enumerate(("one", "two")):
         array = ["--array-tasks", "2", "--array-task", number, "--output", place]

@@ -118,6 +118,7 @@ def test_one_of_two_processes_is_killed(tmp_path, alone):
     check_same(tmp_path / "run", alone)
 
 
+@pytest.mark.slow
 def test_processes_that_would_do_different_runs(tmp_path):
     ended = finish(start(2, tmp_path / "run", ["spread", "spread otherwise"]))
     for code, said in ended:
