@@ -1,6 +1,7 @@
 """Runs without settings: nine test densities, first steps over eight decades, minibatch noise.
 
     python benchmarks/auto_targets.py
+    python benchmarks/auto_targets.py --densities    # without first steps and minibatches
 
 Bias of an observable in % of its truth (of its standard deviation where the truth is near 0), its
 standard error from the spread of the chains, and effective draws per 1,000 gradients of the run
@@ -222,11 +223,18 @@ def main() -> None:
     """Run all of it."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true", help="two densities and one batch size")
-    quick = parser.parse_args().quick
+    parser.add_argument("--densities", action="store_true", help="renew these rows alone")
+    options = parser.parse_args()
+    quick = options.quick
     warnings.simplefilter("ignore")
     names = ["star", "gaussian"] if quick else list(PROBLEMS)
     sizes = ((64, 1),) if quick else ((64, 3), (4, 16))
     rows = [on_target(name, *size) for name in names for size in sizes]
+    if options.densities:
+        result = json.loads(RESULT.read_text()) | {"targets": rows, "settings": settings()}
+        result["settings"]["only"] = "the densities; the rest is older"
+        RESULT.write_text(json.dumps(result, indent=1) + "\n")
+        return
     firsts = [first_steps(name) for name in names]
     minibatches = [
         noisy(batch, sampler)

@@ -16,10 +16,10 @@ and to first order, for K longer than the memory of f, the average of f over the
 
     b = Cov(f(x_n), W_n - W_{n-K}) / T
 
-It is an average over draws that are there anyway. K is a few autocorrelation times of f: with a
-shorter one some of b is missing, with a longer one its error grows, like the root of K. On an
-adaptive clock the covariance is weighted like all averages, and b does not know of the error of
-the weights, which for symmetric ones is of second order, too.
+It is an average over draws that are there anyway. K is a few autocorrelation times of f or of U,
+the longer ones: with a shorter one some of b is missing, with a longer one its error grows, like
+the root of K. On an adaptive clock the covariance is weighted like all averages, and b does not
+know of the error of the weights, which for symmetric ones is of second order, too.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ from sundman.estimate.moments import (
 if TYPE_CHECKING:
     from sundman.draws import Draws
 
-_MEMORIES = 3.0  # K, in units of the draws between two independent ones
+_MEMORIES = 6.0  # K, in units of the draws between two independent ones
 _FEWEST = 8  # windows of length K in a chain
 _FAR = 4.0  # work further out than so many of its usual spreads, and than 1, is cut off there
 
@@ -77,11 +77,22 @@ def _window(draws: Draws, weight: np.ndarray, length: int) -> _Window:
     return _Window(work - (counted * work).sum() / counted.sum(), counted)
 
 
-def _lengths(known: Moments, weight: np.ndarray) -> np.ndarray:
-    """K of every component, a power of two: so that few different ones are needed."""
+def _between(known: Moments, weight: np.ndarray) -> np.ndarray:
+    """The draws from one that is independent to the next."""
     with np.errstate(divide="ignore", invalid="ignore"):
-        between = known.error**2 * np.count_nonzero(weight) / known.variance
-    between = np.where(np.isfinite(between), between, 1.0)
+        number = known.error**2 * np.count_nonzero(weight) / known.variance
+    return np.where(np.isfinite(number), number, 1.0)
+
+
+def _lengths(draws: Draws, known: Moments, weight: np.ndarray) -> np.ndarray:
+    """K of every component, a power of two: so that few different ones are needed.
+
+    Also what moves fast is off by where the chain comes from, so K is at least that of U.
+    """
+    between = _between(known, weight)
+    if "potential" in draws.stats:
+        of_U = moments(np.asarray(draws.stats["potential"]), weight)
+        between = np.maximum(between, _between(of_U, weight))
     most = max(1, weight.shape[1] // _FEWEST)
     powers = np.ceil(np.log2(np.maximum(_MEMORIES * between, 1.0)))
     return np.minimum(2.0**powers, most).astype(int)
@@ -91,7 +102,7 @@ def step_bias_of(
     draws: Draws, leaf: DrawsArray, weight: np.ndarray, known: Moments
 ) -> tuple[np.ndarray, np.ndarray]:
     """b of every component of a leaf, and its standard error; ``known`` are its moments."""
-    lengths = _lengths(known, weight)
+    lengths = _lengths(draws, known, weight)
     windows = {K: _window(draws, weight, K) for K in np.unique(lengths).tolist()}
     value, error = np.full(leaf.shape[2:], np.nan), np.full(leaf.shape[2:], np.nan)
     size = max(1, _chunks.elements_per_pass(leaf) // weight.size)

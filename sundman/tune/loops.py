@@ -4,9 +4,11 @@ The step is BAOAB in whitened coordinates, with both its half kicks: its error o
 
     dE = U(x') - U(x) + [K after the first B - before] + [K after the last B - before],
 
-says how much too long the step is. U and the gradient are those of one minibatch at both ends, so
-the gradient of the minibatch before is known at x, too: half the squared difference of the two is
-the covariance of the gradient noise, their product the squared gradient without noise.
+says how much too long the step is. Where the gradient has noise that U does not have, (G + G')/2
+times (x' - x) stands for U(x') - U(x), so that the noise cancels. U and the gradient are those of
+one minibatch at both ends, so the gradient of the minibatch before is known at x, too: half the
+squared difference of the two is the covariance of the gradient noise, their product the squared
+gradient without noise.
 
 Positions, gradients and momenta are vectors here, axes (chain, coordinate); all statistics are
 pooled over the chains.
@@ -54,6 +56,7 @@ class Dynamics(Value):
       bound: M of the clock; 1 is a constant step.
       memory, power: a and r of the clock.
       exact: whether the gradient has no noise.
+      by_gradient: whether U has none although the gradient has.
     """
 
     gradient: GradientEstimator
@@ -70,6 +73,7 @@ class Dynamics(Value):
     memory: Number
     power: Number
     exact: bool = static()
+    by_gradient: bool = static(default=False)
 
     def inward(self, grads: Array) -> Array:
         """L' G."""
@@ -180,7 +184,10 @@ def _step(dynamics: Dynamics, walk: Walk, h: Array) -> _Step:
     after, g_after, _ = evaluate(dynamics, walk, moved)
     inside_after = dynamics.inward(g_after)
     last = mixed - 0.5 * h * inside_after
-    dE = after - before + _kinetic(first) - _kinetic(p) + _kinetic(last) - _kinetic(mixed)
+    change = after - before
+    if dynamics.by_gradient:
+        change = 0.5 * jnp.sum((g + g_after) * (moved - x))
+    dE = change + _kinetic(first) - _kinetic(p) + _kinetic(last) - _kinetic(mixed)
     fine = jnp.isfinite(dE) & (dE < _REJECT * T + 1e-3 * jnp.abs(before))
     fine &= jnp.all(jnp.isfinite(g_after))
     size = jnp.abs(before) + jnp.abs(after) + _kinetic(first) + _kinetic(last)

@@ -39,6 +39,7 @@ class Problem(NamedTuple):
       matrix: whether L is a matrix.
       independent: whether the noise will be independent in the run as well.
       most_burn_in: steps of burn-in at most, where there are rounds.
+      by_gradient: whether U has no noise although the gradient has.
     """
 
     auto: Auto
@@ -50,6 +51,7 @@ class Problem(NamedTuple):
     matrix: bool
     independent: bool
     most_burn_in: int
+    by_gradient: bool = False
 
     @property
     def by_rounds(self) -> bool:
@@ -166,6 +168,7 @@ def dynamics(problem: Problem, warm: WarmUp, *, gain: float = 1.0) -> Dynamics:
         CLOCK_A,
         CLOCK_R,
         exact=problem.exact,
+        by_gradient=problem.by_gradient,
     )
 
 

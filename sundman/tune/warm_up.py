@@ -46,13 +46,13 @@ _NOISE_VARIES = 0.05  # the covariance of the noise over the law, as a share of 
 @jax.jit
 def _start(
     gradient: GradientEstimator, positions: PyTree, key: Array, temperature: Array
-) -> tuple[Walk, Array]:
-    """The chains at their first positions; and whether two streams give the same gradient there."""
+) -> tuple[Walk, Array, Array]:
+    """The chains at their first positions; whether two streams agree on the gradient and on U."""
     chains = len(jax.tree.leaves(positions)[0])
     words = fold(key_words(key), 0, Purpose.WARM_UP)
     keys = jax.vmap(lambda i: fold(words, i, Purpose.CHAIN))(jnp.arange(chains, dtype=jnp.uint32))
 
-    def begin(position: PyTree, key: Array) -> tuple[Walk, Array]:
+    def begin(position: PyTree, key: Array) -> tuple[Walk, Array, Array]:
         memory = gradient.begin(position) if isinstance(gradient, RemembersGradients) else ()
         flat, _ = ravel_pytree(position)
         dynamics = Dynamics(gradient, position, flat, *[1.0] * 10, exact=False)
@@ -63,11 +63,10 @@ def _start(
         walk = Walk(flat, momentum, zero, flat, memory, zero - 1.0, key, jnp.uint32(1))
         value, grads, _ = evaluate(dynamics, walk._replace(step=jnp.uint32(0)), flat)
         again, other, _ = evaluate(dynamics, walk, flat)
-        same = jnp.all(grads == other) & (value == again)
-        return walk._replace(value=value, grads=grads), same
+        return walk._replace(value=value, grads=grads), jnp.all(grads == other), value == again
 
-    walks, same = jax.vmap(begin)(positions, keys)
-    return walks, jnp.all(same)
+    walks, same_gradient, same_value = jax.vmap(begin)(positions, keys)
+    return walks, jnp.all(same_gradient), jnp.all(same_value)
 
 
 def begin(
@@ -93,7 +92,8 @@ def begin(
       independent: whether minibatches will be independent of each other in the run.
       most_burn_in: steps of burn-in at most, where the sampler itself burns in.
     """
-    walk, same = _start(gradient, positions, key, jnp.float32(temperature))
+    walk, same_gradient, same_value = _start(gradient, positions, key, jnp.float32(temperature))
+    exact, by_gradient = bool(same_gradient & same_value), bool(~same_gradient & same_value)
     d = walk.position.shape[1]
     if d == 0:
         raise TuningError("the position has no coordinate: there is nothing to sample")
@@ -106,17 +106,18 @@ def begin(
             f"chain {bad[0]} U = {value[bad[0]]:.6g} and |grad U| = {norm:.6g}; give another init"
         )
     example = jax.tree.map(lambda leaf: leaf[0], positions)
-    matrix = d <= auto.dense_up_to and (bool(same) or auto.method != "low_rank_baoab")
+    matrix = d <= auto.dense_up_to and (exact or auto.method != "low_rank_baoab")
     problem = Problem(
         auto,
         gradient,
         of_run,
         example,
         temperature,
-        bool(same),
+        exact,
         matrix,
         independent,
         most_burn_in,
+        by_gradient,
     )
     unit = np.eye(d) if matrix else np.ones(d)
     left = windows.lengths(auto, exact=problem.exact)

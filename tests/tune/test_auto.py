@@ -170,6 +170,17 @@ def test_noise_that_nobody_told_of_is_taken_out():
     assert np.all(np.abs(found.value - 1) < 3.5 * found.error + 0.03)
 
 
+def test_noise_of_the_gradient_alone_does_not_shorten_the_step():
+    """U has no noise here: by U the energy error would be noise, and h a tenth of this."""
+    target = targets.gaussian(2, 4.0)
+    draws = sundman.sample(
+        sundman.gradients.noisy(target.potential, 1.0), init=jnp.zeros(2), key=jax.random.key(0),
+        chains=16, steps=2000, stats=(),
+    )  # fmt: skip
+    assert draws.tuning.chosen.h > 0.2
+    np.testing.assert_allclose(draws.variance(), [1.0, 0.25], rtol=0.15)
+
+
 def test_the_tuned_sampler_is_an_ordinary_one():
     draws = tuned(targets.star(), steps=400)
     sampler = draws.tuning.sampler

@@ -11,6 +11,7 @@ import pytest
 
 import sundman
 from sundman import targets
+from sundman.tune import windows
 
 
 @pytest.mark.slow
@@ -84,3 +85,18 @@ def test_the_noise_of_minibatches_counts():
     )
     assert 0.01 < draws.tuning.bias < 0.03
     assert draws.tuning.bias > 3 * 0.35 * np.sqrt(draws.tuning.windows[-1].v)
+
+
+def test_where_dt_varies_the_energy_error_is_smaller():
+    """By the square of how much it varies; and repeated windows keep the warm-up below 15%."""
+    lines = {"dt": np.array([0.8, 1.2]), "dt2": np.array([0.7, 1.52])}
+
+    class Result:
+        line = staticmethod(lines.get)
+
+    varies = np.sqrt(np.mean(lines["dt2"]) - 1)
+    assert windows._share(Result) == pytest.approx((0.14 / varies) ** 2)
+    lines["dt2"] = lines["dt"] ** 2 - 0.03
+    assert windows._share(Result) == 1.0
+    usual = windows.lengths(sundman.auto(), exact=True)
+    assert sum(usual) + 130 + sum(windows._repeated(usual)) <= 0.15 * 20_000
