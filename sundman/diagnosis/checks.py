@@ -230,7 +230,7 @@ def stepsize_rows(draws: Draws) -> Iterator[Row]:
         yield from _dt(draws)
     yield from _zeta(draws)
     if draws.tuning is not None and draws.tuning.bias > 0:
-        note = "about, from the energy error of a step; a smaller bias= in sundman.auto lessens it"
+        note = "at most about; estimate.step_bias has that of each average, auto(bias=) lessens it"
         yield Row("bias of the step / sd", draws.tuning.bias, None, "", note)
     weight = draws.weight[draws.weight > 0].astype(np.float64)
     share = float(weight.sum() ** 2 / (weight**2).sum() / len(weight))
