@@ -25,6 +25,7 @@ from .draws import AllDivergedError as AllDivergedError
 from .draws import DivergenceError as DivergenceError
 from .draws import DivergenceWarning as DivergenceWarning
 from .draws import Draws as Draws
+from .draws import Ended as Ended
 from .draws import TrustWarning as TrustWarning
 from .draws import Verdict as Verdict
 from .draws import export as export
@@ -61,6 +62,8 @@ from .run.disk_sink import Interrupted as Interrupted
 from .run.hosts import HostLostError as HostLostError
 from .run.resume import extend as extend
 from .run.resume import resume as resume
+from .run.spec import Until as Until
+from .run.spec import until as until
 from .samplers import Sampler as Sampler
 from .samplers import SamplerState as SamplerState
 from .samplers import compose as compose

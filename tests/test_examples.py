@@ -101,3 +101,12 @@ def test_the_page_on_tuning_runs_as_printed():
         exec(block, names)
     assert names["draws"].tuning.sampler == names["sampler"]
     assert names["again"].tuning is None
+
+
+def test_a_run_ends_when_it_is_done_and_is_made_longer(tmp_path, capsys):
+    more = load("until").main(tmp_path / "run", ess=100)
+    assert more.ended.by == "rule"
+    assert more.ended.look.ess >= 400
+    out = capsys.readouterr().out
+    assert "Its rule, ess=100, rhat=1.02, seconds=60, was met after" in out
+    assert "Its rule, ess=400, was met after" in out

@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import inspect
+import math
 import os
 import tomllib
 import warnings
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, cast
 
 import jax
 import typer
 from typer.core import TyperCommand, TyperGroup
 from typer.models import OptionInfo
 
+import sundman
 from sundman import data, priors, targets
-from sundman.cli.errors import UserError
+from sundman.cli.errors import UserError, as_user_error, nearest
 from sundman.data.files import cache_directory
 from sundman.recipes import tables
 
@@ -53,6 +56,10 @@ Sampler = Annotated[Text, _setting("--sampler", text="The sampler's name; see ab
 Temperature = Annotated[Number, run("--temperature", "-T", text="T of the law exp(-U/T).")]
 Seed = Annotated[Count, run("--seed", text="Of all random numbers. [default: 0]")]
 Thin = Annotated[Count, run("--thin", text="Keep one draw every so many steps.")]
+Until = Annotated[
+    Text,
+    run("--until", text="End it before when it is done: ess=400,rhat=1.01 or seconds=60."),
+]
 Config = Annotated[
     Path | None, output("--config", text="A TOML file of settings; options given here win.")
 ]
@@ -120,6 +127,23 @@ def assignments(texts: Sequence[str], flag: str) -> dict[str, object]:
             raise UserError(f"{flag} {text!r} is not KEY=VALUE; write it as {flag} r=0.5")
         values[key.strip()] = _toml_or_text(value.strip())
     return values
+
+
+def rule(text: object, chains: int = 1, draws: float = math.inf) -> sundman.Until | None:
+    """``"ess=400,rhat=1.01"`` as a rule that ends a run of at most so many draws; None if none."""
+    if text is None:
+        return None
+    if not isinstance(text, str):
+        raise UserError(f"until is {text!r}; write it as ess=400,rhat=1.01")
+    given = assignments(text.split(","), "--until")
+    known = [each.name for each in dataclasses.fields(sundman.Until)]
+    for name in given:
+        if name not in known:
+            raise UserError(f"--until has no {name!r}; {nearest(name, known)}")
+    with as_user_error():
+        until = sundman.Until(**cast("dict[str, float]", given))
+        until.check_reach(chains, draws)
+        return until
 
 
 def _toml_or_text(text: str) -> object:

@@ -187,15 +187,16 @@ def print_line(out: Console, text: str) -> None:
 
 def verdict_text(runs: Mapping[str, sundman.Draws]) -> str:
     """Whether the runs can be trusted, and what to do if not; one paragraph."""
-    if all(draws.verdict is not None and draws.verdict.ok for draws in runs.values()):
-        run = "this run" if len(runs) == 1 else "these runs"
-        return f"No reason was found to distrust {run}."
-    texts = [
-        str(draws.verdict) if len(runs) == 1 else f"{name}: {draws.verdict}"
-        for name, draws in runs.items()
-        if draws.verdict is not None and not draws.verdict.ok
-    ]
-    return " ".join(texts)
+    verdicts = {name: draws.verdict for name, draws in runs.items() if draws.verdict is not None}
+    if len(verdicts) == 1:
+        return str(next(iter(verdicts.values())))
+    good = [name for name, verdict in verdicts.items() if verdict.ok]
+    texts = [f"{name}: {verdict}" for name, verdict in verdicts.items() if name not in good]
+    if not texts:
+        texts = ["No reason was found to distrust these runs."]
+    return " ".join(
+        [*texts, *(f"{name}: {verdicts[name].ended}" for name in good if verdicts[name].ended)]
+    )
 
 
 def tuning_sentences(runs: Mapping[str, sundman.Draws]) -> list[str]:

@@ -17,6 +17,7 @@ from sundman.cli.errors import UserError, as_user_error
 from sundman.cli.output import console, print_line, print_table, resumable, runs_in
 from sundman.cli.settings import SETTINGS, command_of
 from sundman.cli.toy import repeat as repeat_toy
+from sundman.draws.stored import ended_of
 from sundman.report import Table
 from sundman.run.inputs import TargetLike
 from sundman.store import StoreError
@@ -50,13 +51,14 @@ def _bytes(number: float) -> str:
 
 
 def _row(path: Path, name: str) -> list[str]:
-    """State, draws, sampler, size and verdict of a run."""
+    """State, draws, what ended it, sampler, size and verdict of a run."""
     size = _bytes(_size(path))
     try:
         run = open_run(path)
         progress, verdict = run.progress(), run.verdict()
+        ended = ended_of(run, progress)
     except StoreError as error:
-        return [name, "damaged", "", "", size, str(error).split(": ", 1)[-1][:60]]
+        return [name, "damaged", "", "", "", size, str(error).split(": ", 1)[-1][:60]]
     state = "finished" if progress["finished"] else "stopped"
     if not progress["finished"] and _is_held(path):
         state = "running"
@@ -64,7 +66,8 @@ def _row(path: Path, name: str) -> list[str]:
         state = "failed"
     judged = "" if verdict is None or state != "finished" else verdict["status"]
     draws = f"{progress['draws']:,} of {run.about['draws']:,}"
-    return [name, state, draws, str(run.about["settings"].get("sampler", "")), size, judged]
+    by = "" if ended is None else ended.rule if ended.by == "rule" else ended.by
+    return [name, state, draws, by, str(run.about["settings"].get("sampler", "")), size, judged]
 
 
 def _is_held(path: Path) -> bool:
@@ -81,7 +84,7 @@ def runs(
         Path, typer.Argument(metavar="DIR", help="Where to look. [default: .]", show_default=False)
     ] = Path(),
 ) -> None:
-    """List the runs in a directory: state, draws, sampler, size and verdict.
+    """List the runs in a directory: state, draws, what ended them, sampler, size and verdict.
 
     For example:
 
@@ -99,7 +102,10 @@ def runs(
     rows = [_row(path, str(path.relative_to(directory))) for path in sorted(paths)]
     if not rows:
         raise UserError(f"there are no runs in {directory}; begin one with: sundman toy star")
-    print_table(console(), Table("", ("run", "state", "draws", "sampler", "size", "verdict"), rows))
+    columns = ["run", "state", "draws", "ended by", "sampler", "size", "verdict"]
+    if not any(row[3] for row in rows):  # no run had a rule
+        columns, rows = columns[:3] + columns[4:], [row[:3] + row[4:] for row in rows]
+    print_table(console(), Table("", columns, rows))
 
 
 def extend(
@@ -110,6 +116,7 @@ def extend(
     draws: Annotated[
         int | None, options.run("--draws", text="How many more draws per chain, instead.")
     ] = None,
+    until: options.Until = None,
     no_cache: options.NoCache = False,
 ) -> None:
     """Make a run on disk longer, bit for bit as if it had been so from the beginning.
@@ -120,7 +127,7 @@ def extend(
     """
     options.use_compilation_cache(not no_cache)
     with as_user_error(), resumable(run):
-        longer = sundman.extend(run, steps=steps, draws=draws)
+        longer = sundman.extend(run, steps=steps, draws=draws, until=options.rule(until))
     print_line(console(), f"{longer.chains} chains of {len(longer):,} draws: {longer.verdict}")
 
 

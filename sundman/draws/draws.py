@@ -18,7 +18,7 @@ from sundman import _chunks, check, estimate
 from sundman._types import DrawsArray, PyTree, Settings
 from sundman.draws import resampling
 from sundman.draws.online import Average
-from sundman.draws.trust import Verdict, settings_of_chain
+from sundman.draws.trust import Ended, Verdict, settings_of_chain
 from sundman.estimate import Estimate
 from sundman.tune import Tuning
 
@@ -64,6 +64,7 @@ class Draws:
       verdict: whether the run can be trusted, see :func:`sundman.judge`; None for a part of a run,
         and while it goes on.
       tuning: what the sampler found out in its warm-up, if it tuned itself.
+      ended: what ended the run, if it had a rule: see :func:`sundman.until`; None for a part of it.
     """
 
     values: PyTree
@@ -76,6 +77,7 @@ class Draws:
     online: Average | None = field(default_factory=lambda: None)
     verdict: Verdict | None = None
     tuning: Tuning | None = field(default_factory=lambda: None)
+    ended: Ended | None = None
 
     @classmethod
     def open(cls, path: str | os.PathLike[str]) -> Draws:

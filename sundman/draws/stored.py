@@ -16,7 +16,7 @@ import numpy as np
 from sundman._trees import with_named_leaves
 from sundman._types import PyTree, Settings
 from sundman.draws.online import Average, RunningAverage, averaged
-from sundman.draws.trust import Verdict
+from sundman.draws.trust import Ended, Verdict
 from sundman.store import checkpoint
 from sundman.store.arrays import Arrays
 from sundman.store.directory import Run, open_run
@@ -95,11 +95,13 @@ def read(path: str | os.PathLike[str], like: Mapping[str, PyTree] | None = None)
         "has_position": run.about["has_position"],
         "verdict": None,
         "tuning": None,
+        "ended": ended_of(run, progress),
     }
     tuning = _tuning(run, like)
     if tuning is not None:
         fields["tuning"], settings = tuning
-        fields["settings"] = {**settings, **outcome}
+        since = {n: v for n, v in run.about["settings"].items() if n in ("draws", "until")}
+        fields["settings"] = {**settings, **since, **outcome}  # it may have become longer
     verdict = run.verdict()
     if verdict is not None and progress["finished"]:
         fields["verdict"] = Verdict.from_json(verdict)
@@ -116,6 +118,15 @@ def read(path: str | os.PathLike[str], like: Mapping[str, PyTree] | None = None)
             "online": lambda: _online(run, like, state()),
         },
     )
+
+
+def ended_of(run: Run, progress: Settings) -> Ended | None:
+    """What ended the run, if it had a rule and is over."""
+    stored = progress.get("ended")
+    try:
+        return None if stored is None else Ended.from_json(stored)
+    except ValueError as error:
+        raise StoreError(f"{run.path / 'progress.json'} is damaged: {error}") from None
 
 
 def _tree(

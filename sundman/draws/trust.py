@@ -9,6 +9,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 import numpy as np
 
 from sundman._types import Settings
+from sundman.watch.events import Look
 
 FALLS = "U falls without bound: did you pass log p instead of -log p? Use sample(log_density=...)."
 NO_DRAW = "every chain diverged in the burn-in: there is no draw to return"
@@ -37,6 +38,54 @@ class Reason(NamedTuple):
         return self.text
 
 
+class Ended(NamedTuple):
+    """What ended a run that had a rule; ``str`` says it in a sentence.
+
+    Attributes:
+      by: ``"rule"``: it was met. ``"seconds"``: the time was up. ``"steps"``: they were used up.
+        ``"divergence"``: every chain was lost.
+      rule: as it was given, such as ``"ess=400, rhat=1.01"``.
+      draws: per chain.
+      most: as many draws as there could have been.
+      seconds: of the run.
+      look: the numbers that the rule saw at the end; None if there were too few draws.
+    """
+
+    by: Literal["rule", "seconds", "steps", "divergence"]
+    rule: str
+    draws: int
+    most: int
+    seconds: float
+    look: Look | None
+
+    def __str__(self) -> str:
+        """A sentence."""
+        draws = f"{self.draws:,} of at most {self.most:,} draws per chain"
+        says = {
+            "rule": f"Its rule, {self.rule}, was met after {draws}",
+            "seconds": f"Its time was up after {draws} (rule: {self.rule})",
+            "steps": f"Its {self.draws:,} draws per chain were used up before its rule, "
+            f"{self.rule}, was met",
+            "divergence": f"All chains were lost after {draws} (rule: {self.rule})",
+        }[self.by]
+        return f"{says}." if self.look is None else f"{says}: {self.look}."
+
+    def as_json(self) -> dict[str, Any]:
+        """The fields, for a file."""
+        return {**self._asdict(), "look": None if self.look is None else self.look._asdict()}
+
+    @classmethod
+    def from_json(cls, stored: Mapping[str, Any]) -> Ended:
+        """What :meth:`as_json` wrote; raises ValueError if it is not that."""
+        try:
+            *fields, look = (stored[name] for name in cls._fields)
+            ended = cls(*fields, None if look is None else Look(**look))
+            str(ended)
+        except (KeyError, TypeError, ValueError) as error:
+            raise ValueError(f"how it ended makes no sense ({error})") from None
+        return ended
+
+
 @dataclass(frozen=True)
 class Verdict:
     """Whether the draws of a run can be trusted; ``str`` says it in plain sentences.
@@ -46,11 +95,13 @@ class Verdict:
         ``"unknown"``: there is too little to tell.
       reasons: why not, if it is bad.
       note: what could not be judged, if anything.
+      ended: a sentence on what ended the run, if it had a rule.
     """
 
     status: Literal["good", "bad", "unknown"]
     reasons: tuple[Reason, ...] = ()
     note: str = ""
+    ended: str = ""
 
     @property
     def ok(self) -> bool:
@@ -65,23 +116,24 @@ class Verdict:
 
     def __str__(self) -> str:
         """The verdict in sentences."""
-        if self.status == "good":
-            return "No reason was found to distrust this run."
-        if self.status == "unknown":
-            return f"Unknown: {self.note}."
-        reasons = " ".join(reason.text for reason in self.reasons)
-        return f"This run should not be trusted yet. {reasons}"
+        says = {
+            "good": ["No reason was found to distrust this run."],
+            "unknown": [f"Unknown: {self.note}."],
+            "bad": ["This run should not be trusted yet.", *(r.text for r in self.reasons)],
+        }[self.status]
+        return " ".join(filter(None, (*says, self.ended)))
 
     def as_json(self) -> dict[str, Any]:
         """The verdict as numbers, texts and lists, for a file."""
         reasons = [list(reason) for reason in self.reasons]
-        return {"status": self.status, "reasons": reasons, "note": self.note}
+        told = {"status": self.status, "reasons": reasons, "note": self.note}
+        return {**told, "ended": self.ended} if self.ended else told
 
     @classmethod
     def from_json(cls, stored: Mapping[str, Any]) -> Verdict:
         """The verdict that :meth:`as_json` wrote."""
         reasons = tuple(Reason(*reason) for reason in stored["reasons"])
-        return cls(stored["status"], reasons, stored["note"])
+        return cls(stored["status"], reasons, stored["note"], stored.get("ended", ""))
 
 
 def settings_of_chain(settings: Settings, chain: int) -> Settings:

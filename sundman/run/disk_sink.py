@@ -14,7 +14,7 @@ import numpy as np
 
 from sundman._trees import named_leaves
 from sundman._types import PyTree, Settings
-from sundman.draws.trust import Failure
+from sundman.draws.trust import Ended, Failure
 from sundman.run import hosts
 from sundman.run.devices import Layout
 from sundman.run.sinks import columns, joined
@@ -51,7 +51,12 @@ def to_checkpoint(state: RunState, replicas: int, layout: Layout | None = None) 
 
 
 def progress_of(
-    state: RunState, layout: Layout, *, finished: bool, failure: Failure | None = None
+    state: RunState,
+    layout: Layout,
+    *,
+    finished: bool,
+    failure: Failure | None = None,
+    ended: Ended | None = None,
 ) -> Settings:
     """What a run says about how far it is, beside its draws."""
     known = state.divergences
@@ -63,6 +68,7 @@ def progress_of(
         "diverged_times": known.times.tolist(),
         "finished": finished,
         **({} if failure is None else {"failure": [type(failure).__name__, str(failure)]}),
+        **({} if ended is None else {"ended": ended.as_json()}),
     }
 
 
@@ -105,7 +111,13 @@ class DiskSink:
         self._bytes += sum(leaf.nbytes for leaf in jax.tree.leaves(record))
 
     def after_piece(
-        self, state: RunState, *, over: bool, save: bool, failure: Failure | None = None
+        self,
+        state: RunState,
+        *,
+        over: bool,
+        save: bool,
+        failure: Failure | None = None,
+        ended: Ended | None = None,
     ) -> None:
         """Write what is due; stop if a signal asked for it."""
         done, now = state.progress, time.perf_counter()
@@ -122,7 +134,7 @@ class DiskSink:
         if due:
             self._checkpoint(state)
         if over or failure is not None:  # said last: a finished run has its last state on disk
-            self._say_end(state, over=over, failure=failure)
+            self._say_end(state, over=over, failure=failure, ended=ended)
         if asked and not over:
             self._stop.signal = signal.Signals(asked)
             message = (
@@ -132,12 +144,14 @@ class DiskSink:
                 watcher.event("interrupted", message, signal=self._stop.signal.name)
             raise interruption(self._stop.signal, message)
 
-    def _say_end(self, state: RunState, *, over: bool, failure: Failure | None) -> None:
+    def _say_end(
+        self, state: RunState, *, over: bool, failure: Failure | None, ended: Ended | None
+    ) -> None:
         """Say that the run is over, once every process has saved its last state."""
         hosts.highest(0)
         if hosts.is_first():
             with writing("the end of the run", self._run.path, self._arrays.draws):
-                end = progress_of(state, self._layout, finished=over, failure=failure)
+                end = progress_of(state, self._layout, finished=over, failure=failure, ended=ended)
                 self._run.write_progress(self._arrays, end)
         hosts.highest(0)
 

@@ -19,6 +19,7 @@ from sundman.draws.trust import (
     AllDivergedError,
     Divergence,
     DivergenceError,
+    Ended,
     Failure,
 )
 from sundman.noise import Stream
@@ -27,6 +28,7 @@ from sundman.run.sinks import DrawSink
 from sundman.run.spec import RunSpec
 from sundman.run.state import Progress, RunState, Timed
 from sundman.run.step import Record
+from sundman.run.stopping import StopRule
 from sundman.watch.events import BlockReport, Summary, Watcher, stretches, summarise
 
 _STARTS_CHECKED = 16  # chains lost at once, each of which costs a gradient to look at
@@ -39,6 +41,7 @@ def execute(
     state: RunState,
     sink: DrawSink,
     watchers: Sequence[Watcher],
+    rule: StopRule | None = None,
 ) -> RunState:
     """Do the pieces that are left of a run.
 
@@ -48,6 +51,7 @@ def execute(
       state: where the run is; it is moved on, so that no other copy of it is kept.
       sink: takes the draws.
       watchers: are told how it goes.
+      rule: may end it before.
 
     Returns:
       The state at the end.
@@ -57,8 +61,10 @@ def execute(
     events: list[Divergence] = []
     falls = False
     before = _failure(spec, state, setup, [], falls=False)
-    if before is not None or _is_over(state, setup):  # stopped after its last state was saved
-        sink.after_piece(state, over=_is_over(state, setup), save=False, failure=before)
+    if before is not None or _is_over(state, setup, rule):  # stopped after its last state was saved
+        over, ended = _ending(state, setup, rule)
+        _tell(ended, watchers)
+        sink.after_piece(state, over=over, save=False, failure=before, ended=ended)
         left = []
     if isinstance(before, DivergenceError):
         raise before
@@ -72,11 +78,13 @@ def execute(
             record = None
             if piece.draws:
                 now, raw, health = compute.draw(state, piece)
-                record = jax.tree.map(lambda leaf, n=piece.draws: np.asarray(leaf)[:n], raw)
+                record = jax.tree.map(lambda leaf, n=piece.draws: _first(leaf, n), raw)
                 potential = record.stats["potential"]
                 del raw
                 state, record, lost = setup.guard.after_block(state, now, record, health)
                 sink.add(record)
+                if rule is not None:
+                    rule.add(record)
                 falls |= any(_falls(potential[:, event.chain], setup) for event in lost)
             else:
                 now, health = compute.burn(state, piece)
@@ -98,15 +106,17 @@ def execute(
                 for watcher in watchers:
                     watcher.event("divergence", message, chain=event.chain, step=event.step)
             events += lost
+            over, ended = _ending(state, setup, rule)
             if watchers:
                 report = _report(state, spec, setup, record, seconds)
+                report = report if rule is None else report._replace(look=rule.look)
                 for watcher in watchers:
                     watcher.block(report)
-            over = _is_over(state, setup)
+            _tell(ended, watchers)
             failure = _failure(spec, state, setup, lost, falls=falls)
             last = setup.ends_short and state.progress.pieces == len(setup.pieces) - 1
             save = last or isinstance(failure, DivergenceError)
-            sink.after_piece(state, over=over, save=save, failure=failure)
+            sink.after_piece(state, over=over, save=save, failure=failure, ended=ended)
             if isinstance(failure, DivergenceError):
                 raise failure
             if over:
@@ -143,9 +153,32 @@ def _falls(potential: np.ndarray, setup: RunSetup) -> bool:
     return len(good) > 1 and good[-1] == good.min() and bool(good[0] - good[-1] > far)
 
 
-def _is_over(state: RunState, setup: RunSetup) -> bool:
+def _is_over(state: RunState, setup: RunSetup, rule: StopRule | None = None) -> bool:
     done = state.progress.pieces == len(setup.pieces)
+    done |= rule is not None and rule.ended is not None
     return done or bool(state.divergences.frozen.all())
+
+
+def _ending(state: RunState, setup: RunSetup, rule: StopRule | None) -> tuple[bool, Ended | None]:
+    """Whether the run is over after this piece; and how it ended, if it had a rule."""
+    over = _is_over(state, setup)
+    if rule is None:
+        return over, None
+    if rule.ended is None:
+        rule.after_piece(state, over=over, lost=bool(state.divergences.frozen.all()))
+    return over or rule.ended is not None, rule.ended
+
+
+def _tell(ended: Ended | None, watchers: Sequence[Watcher]) -> None:
+    if ended is not None:
+        for watcher in watchers:
+            watcher.event("until", str(ended), by=ended.by)
+
+
+def _first(leaf: np.ndarray | jax.Array, number: int) -> np.ndarray:
+    """The first rows of an array, without the room that was made for more."""
+    host = np.asarray(leaf)
+    return host if len(host) == number else host[:number].copy()
 
 
 def _check_start(lost: Sequence[Divergence], state: RunState, setup: RunSetup) -> None:
@@ -180,7 +213,7 @@ def _report(
         recorded = {"dt": record.weight, **record.stats}
         columns = {name: _first_number(column) for name, column in recorded.items()}
         weight = np.asarray(record.weight).T
-        stats = summarise(columns, weight > 0)
+        stats = summarise(columns, weight)
         by_chain = stretches(columns, weight)
     return BlockReport(
         stage=stage,

@@ -13,7 +13,7 @@ import json
 import platform
 import zlib
 from collections.abc import Callable, Mapping
-from dataclasses import fields, is_dataclass
+from dataclasses import asdict, fields, is_dataclass
 from functools import lru_cache
 
 import jax
@@ -281,6 +281,7 @@ def describe(spec: RunSpec, setup: RunSetup, state: RunState, like: PyTree) -> S
         "has_position": spec.collect is None,
         "weighting": spec.settings["weighting"],
         "size": setup.size._asdict(),
+        **({} if spec.until is None else {"until": asdict(spec.until)}),
         "settings": spec.settings,
         "identity": identify(spec, setup, state),
         "probe": probe(setup, state),

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
+import time
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import fields, replace
+from dataclasses import asdict, fields, replace
 from functools import partial
 from typing import NamedTuple
 
@@ -21,16 +22,18 @@ from sundman._trees import with_named_leaves
 from sundman._types import PyTree, Settings
 from sundman.draws import Draws
 from sundman.draws.draws import open_draws
-from sundman.draws.trust import AllDivergedError, DivergenceError, Divergences
+from sundman.draws.stored import ended_of
+from sundman.draws.trust import AllDivergedError, DivergenceError, Divergences, Ended
 from sundman.run import fingerprint, hosts
 from sundman.run.devices import Layout, choose
 from sundman.run.disk_sink import DiskSink, Stop, interruption, progress_of, to_checkpoint
 from sundman.run.execute import execute
 from sundman.run.inputs import TargetLike
-from sundman.run.schedule import Piece
+from sundman.run.schedule import Sizes
 from sundman.run.setup import RunSetup, begin_warm_up, prepare, with_tuned_sampler
-from sundman.run.spec import RunSpec, check_spec
+from sundman.run.spec import RunSpec, Until, check_spec
 from sundman.run.state import Progress, RunState
+from sundman.run.stopping import StopRule
 from sundman.store import arrays as stored_arrays
 from sundman.store import checkpoint
 from sundman.store.arrays import Arrays
@@ -113,6 +116,7 @@ def extend(
     *,
     steps: int | None = None,
     draws: int | None = None,
+    until: Until | None = None,
     target: TargetLike | None = None,
     collect: Callable[[PyTree], PyTree] | None = None,
     online: Callable[[PyTree], PyTree] | None = None,
@@ -125,7 +129,8 @@ def extend(
     """Make a run on disk longer, and return all its draws, old and new.
 
     They are bit for bit those of a run that was as long from the beginning. The last block, of
-    about a second, may be done again for it.
+    about a second, may be done again for it. A run that was ended by a rule goes on from there
+    without that rule, one whose rule was not met goes on with it.
 
         draws = sundman.extend("runs/mnist", steps=10_000)
 
@@ -133,6 +138,7 @@ def extend(
       path: what ``store=`` was.
       steps: how many more steps; a draw is kept every ``thin`` of them.
       draws: how many more draws per chain, instead of ``steps``.
+      until: a rule that may end it before, in place of the one it has: see :func:`sundman.until`.
       target: what is sampled, if it has to be given again: see :func:`sundman.resume`.
       collect: if it has to be given again.
       online: if it has to be given again.
@@ -154,7 +160,7 @@ def extend(
     _fail_again(run.progress())
     given = _given(target=target, collect=collect, online=online)
 
-    def longer(spec: RunSpec) -> RunSpec:
+    def longer(spec: RunSpec, ended: Ended | None) -> RunSpec:
         more = draws
         if more is None:
             assert steps is not None
@@ -167,7 +173,10 @@ def extend(
                 raise ValueError(
                     f"no draw would be kept: steps={steps} is less than thin={spec.thin}"
                 )
-        return replace(spec, draws=spec.draws + more)
+        by_rule = ended is not None and ended.by in ("rule", "seconds")
+        so_far = ended.draws if ended is not None and by_rule else spec.draws
+        rule = _left_of(spec.until, ended) if until is None else until
+        return replace(spec, draws=so_far + more, until=rule)
 
     layout_of = partial(choose, mesh=mesh, shard_parameters=shard_parameters)
     watching = _Watching(checkpoint_every, progress, as_watchers(watchers), layout_of)
@@ -175,6 +184,13 @@ def extend(
     if hosts.is_first():
         warn(longer_draws.verdict, stacklevel=2)
     return longer_draws
+
+
+def _left_of(rule: Until | None, ended: Ended | None) -> Until | None:
+    """What is left of a rule, when a part of it has ended the run."""
+    if rule is None or ended is None or ended.by not in ("rule", "seconds"):
+        return rule
+    return replace(rule, seconds=None) if ended.by == "seconds" and rule.looks else None
 
 
 def _given(**arguments: object) -> dict[str, object]:
@@ -185,10 +201,11 @@ def _stored_spec(given: Mapping[str, object], run: Run) -> RunSpec:
     """What was asked of a run, as it is stored and with what is given again."""
     call = run.call(given)
     names = {field.name for field in fields(RunSpec)}
-    if not {*call} <= names or not names - {*call} <= {"tuning"}:
+    if not {*call} <= names or not names - {*call} <= {"tuning", "until"}:
         raise StoreError(f"{run.path / 'call.json'} is damaged: it is not the call of a run")
-    spec = replace(RunSpec(**call), draws=run.about["draws"])  # it may have become longer
-    try:
+    try:  # it may have become longer, or have another rule now
+        rule = run.about.get("until") and Until(**run.about["until"])
+        spec = replace(RunSpec(**call), draws=run.about["draws"], until=rule)
         check_spec(spec)
     except (ValueError, TypeError, AttributeError) as error:
         raise StoreError(f"{run.path / 'call.json'} is damaged: {error}") from None
@@ -238,7 +255,8 @@ def start_stored(
     setup, state = _prepared(spec, layout, warm)
     like, shapes = fingerprint.layout(spec, setup, state)
     about = fingerprint.describe(spec, setup, state, like)
-    arguments = {f.name: getattr(spec, f.name) for f in fields(spec) if f.name != "tuning"}
+    kept = (f.name for f in fields(spec) if f.name not in ("tuning", "until"))
+    arguments = {name: getattr(spec, name) for name in kept}
     left_out = {}
     if resume:  # whoever says so gives the call again, and its data need not be copied
         left_out = _GIVEN_AGAIN
@@ -283,7 +301,7 @@ def _prepared(
     spec: RunSpec,
     layout: Layout,
     warm: tuple[Problem, WarmUp] | None,
-    size: Piece | None = None,
+    size: Sizes | None = None,
 ) -> tuple[RunSetup, RunState]:
     """The run set up as it was asked for, before any warm-up."""
     if warm is None:
@@ -296,7 +314,7 @@ def _tuned(
     run: Run, spec: RunSpec, problem: Problem, warm: WarmUp, untuned: RunSetup
 ) -> tuple[RunSpec, RunSetup, RunState]:
     """The run after its warm-up, which is saved after each window and gone on with from there."""
-    saved = run.file(_WARM_UP)
+    began, saved = time.perf_counter(), run.file(_WARM_UP)
     if saved is not None:
         warm = unpack(saved, problem, warm)
     with Stop() as stop:
@@ -309,6 +327,7 @@ def _tuned(
                 raise interruption(stop.signal, message)
     spec, begins = with_tuned_sampler(spec, problem, warm)
     setup, state = prepare(spec, untuned.size, begins, untuned.layout)
+    state = state._replace(progress=Progress(seconds=time.perf_counter() - began))
     assert spec.tuning is not None
     plain, arrays = spec.tuning.to_parts()
 
@@ -327,7 +346,7 @@ def _continue(
     run: Run,
     asked: Callable[[Run], RunSpec],
     watching: _Watching,
-    longer: Callable[[RunSpec], RunSpec] | None = None,
+    longer: Callable[[RunSpec, Ended | None], RunSpec] | None = None,
 ) -> Draws:
     """Go on with a run, if it is the one that was asked for.
 
@@ -335,7 +354,7 @@ def _continue(
       run: its directory.
       asked: gives what was asked.
       watching: how often it is saved, who is told, and on which devices it is.
-      longer: makes of what was asked a longer run, if it is to be one.
+      longer: makes of what was asked, and of how it ended, a longer run, if it is to be one.
     """
     lock = hosts.on_first(lambda: Lock(run.path))
     try:
@@ -360,7 +379,7 @@ def _continue(
         fingerprint.check_hosts(spec, setup, first)
         _warn_of_versions(run)
         if longer is not None:
-            spec = longer(spec)
+            spec = longer(spec, ended_of(run, known))
             check_spec(spec)
             setup, first = _prepared(spec, layout, warm, size)
         if warm is not None:
@@ -384,11 +403,13 @@ def _continue(
     return _execute(run, draws, spec, setup, state, watching._replace(watchers=everyone), note)
 
 
-def _size_of(run: Run) -> Piece:
-    size = run.about["size"]
-    if {*size} != {*Piece._fields} or not all(type(n) is int and n > 0 for n in size.values()):
+def _size_of(run: Run) -> Sizes:
+    size = dict(run.about["size"])
+    growing = size.pop("growing", False)
+    sound = type(growing) is bool and {*size} == {"draws", "steps"}
+    if not sound or not all(type(n) is int and n > 0 for n in size.values()):
         raise StoreError(f"{run.path / 'run.json'} is damaged: size makes no sense")
-    return Piece(**size)
+    return Sizes(**size, growing=growing)
 
 
 def _refuse_another(run: Run, spec: RunSpec, setup: RunSetup, first: RunState) -> None:
@@ -496,11 +517,19 @@ def _lengthen(run: Run, spec: RunSpec, draws: Arrays, first_draws: int) -> None:
         (run.path / "verdict.json").unlink(missing_ok=True)
         sync_directory(run.path)
         infos = stored_arrays.lengthen(draws.path, run.infos, spec.draws)
-        number = {"draws": spec.draws}
-        settings = {**run.about["settings"], **number}
-        identity = {**run.about["identity"], "draws": str(spec.draws)}
-        about = {**run.about, **number, "settings": settings, "identity": identity}
-        run.write_about({**about, "first_draws": first_draws}, infos)
+        changed: Settings = {"draws": spec.draws}
+        if spec.until is not None:
+            changed["until"] = str(spec.until)
+        before = {n: _without(run.about[n], "until") for n in ("settings", "identity")}
+        settings = {**before["settings"], **changed}
+        identity = {**before["identity"], **{n: str(v) for n, v in changed.items()}}
+        rule = None if spec.until is None else asdict(spec.until)
+        about = {**run.about, "draws": spec.draws, "until": rule, "first_draws": first_draws}
+        run.write_about({**about, "settings": settings, "identity": identity}, infos)
+
+
+def _without(settings: Settings, name: str) -> Settings:
+    return {key: value for key, value in settings.items() if key != name}
 
 
 def _execute(
@@ -515,13 +544,27 @@ def _execute(
     like, _ = fingerprint.layout(spec, setup, state)
     every, _, watchers, _ = watching
     try:
+        rule = _rule(spec, setup, state, draws, like["values"])
         with Stop() as stop, watched(watchers, spec.settings, note):
             sink = DiskSink(run, draws, every, stop, watchers, setup.replicas, setup.layout)
-            execute(spec, setup, state, sink, watchers)
+            execute(spec, setup, state, sink, watchers, rule)
         return _judged(run, spec, like)
     finally:
         if run.lock is not None:
             run.lock.release()
+
+
+def _rule(
+    spec: RunSpec, setup: RunSetup, state: RunState, draws: Arrays, like: PyTree
+) -> StopRule | None:
+    """The rule of a run, if it has one, that knows the draws that are there."""
+    if spec.until is None:
+        return None
+    rule = StopRule(spec.until, spec, setup)
+    leaves = [draws.lazy(name) for name in draws.infos if name.startswith("values/")]
+    values = jax.tree.unflatten(jax.tree.structure(like), leaves)
+    rule.recall(values, draws.lazy("weight"), draws.lazy("stats/potential"), state)
+    return rule
 
 
 def _judged(run: Run, spec: RunSpec | None, like: Mapping[str, PyTree] | None) -> Draws:

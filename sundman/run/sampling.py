@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace as replace_fields
 from typing import cast
@@ -20,8 +21,10 @@ from sundman.run.fingerprint import check_hosts
 from sundman.run.inputs import TargetLike, one_target, settle_temperature, settle_units
 from sundman.run.setup import DEFAULT_STEPS, UNTUNED, prepare, warmed_up
 from sundman.run.sinks import MemorySink
-from sundman.run.spec import RunSpec, check_spec, count_draws
+from sundman.run.spec import RunSpec, Until, check_spec, count_draws
+from sundman.run.state import Progress
 from sundman.run.step import STATS
+from sundman.run.stopping import StopRule
 from sundman.samplers import Sampler
 from sundman.tune import Auto, auto
 from sundman.verdict import safe_judge, warn
@@ -50,6 +53,7 @@ def sample(
     stats: Sequence[str] = STATS,
     per_chain: bool | None = None,
     on_divergence: str = "freeze",
+    until: Until | None = None,
     progress: ProgressOption = None,
     watchers: Sequence[Watcher | ScalarLogger] = (),
     store: str | os.PathLike[str] | None = None,
@@ -99,6 +103,8 @@ def sample(
         out of all proportion: ``"freeze"`` it where it was last good, with weight 0 from there on;
         ``"restart"`` it from there with new noise, with weight 0 up to the end of the block
         (``draws.restarts`` has each); or ``"raise"``.
+      until: a rule that ends the run before its steps are used up, such as
+        ``sundman.until(ess=400, rhat=1.01)``; see :func:`sundman.until`.
       progress: show how the run goes; by default if it takes long or the output is a terminal.
       watchers: others to be told how it goes, such as :class:`sundman.JsonLines`, or anything with
         ``log(dict, step)``, such as a run of wandb.
@@ -158,6 +164,7 @@ def sample(
         on_divergence=on_divergence,
         native=native_noise() and not shard_parameters,  # the kernels take whole arrays
         auto=asked if isinstance(asked, Auto) else None,
+        until=until,
     )
     check_spec(spec)
     if checkpoint_every is not None:
@@ -186,12 +193,17 @@ def sample(
     sink = MemorySink()
     everyone = all_watchers(progress, watchers) if hosts.is_first() else []
     begins = None
+    progressed = Progress()
     if spec.auto is not None:
+        began = time.perf_counter()
         spec, begins = warmed_up(spec)
+        progressed = Progress(seconds=time.perf_counter() - began)
     setup, state = prepare(spec, begins=begins, layout=layout)
     check_hosts(spec, setup, state)
+    state = state._replace(progress=progressed)
+    rule = None if until is None else StopRule(until, spec, setup)
     with watched(everyone, spec.settings):
-        state = execute(spec, setup, state, sink, everyone)
+        state = execute(spec, setup, state, sink, everyone, rule)
     draws_kept = sink.draws(spec, state, layout)
     draws_kept = replace_fields(draws_kept, verdict=safe_judge(draws_kept, target))
     if hosts.is_first():

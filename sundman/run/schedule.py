@@ -7,7 +7,7 @@ with stages is not drawn from while it explores, nor in the burn-in.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -22,6 +22,7 @@ from sundman.run.state import Chain
 from sundman.run.step import Plan, step
 
 BLOCK_BYTES = 64 * 2**20
+FIRST_LOOK, LOOKS = 100, 10  # draws before a rule looks first; looks as the draws double, about
 _OPERATIONS = 1e10
 _LEAST_PER_STEP = 1e3
 
@@ -31,6 +32,20 @@ class Piece(NamedTuple):
 
     draws: int
     steps: int
+
+
+class Sizes(NamedTuple):
+    """How large the pieces of a run are.
+
+    Attributes:
+      draws: of a block, at most.
+      steps: of a piece of burn-in, at most.
+      growing: blocks begin short and grow with the run, so that a rule can end it early.
+    """
+
+    draws: int
+    steps: int
+    growing: bool = False
 
 
 def operations_per_step(chain: Chain, plan: Plan, batch: PyTree) -> float:
@@ -84,7 +99,7 @@ def bytes_per_draw(chain: Chain, plan: Plan) -> int:
     return size + 4 * (2 + len(plan.stats)) * len(chain.state.key)
 
 
-def sizes(chain: Chain, plan: Plan, thin: int, batch: PyTree, at_once: int | None) -> Piece:
+def sizes(chain: Chain, plan: Plan, thin: int, batch: PyTree, at_once: int | None) -> Sizes:
     """The draws of a block and the steps of a piece of burn-in.
 
     ``at_once`` is the number of host batches handed over at a time, if data are streamed.
@@ -93,25 +108,51 @@ def sizes(chain: Chain, plan: Plan, thin: int, batch: PyTree, at_once: int | Non
     if at_once is not None:
         steps = at_once
     draws = max(1, min(steps // thin, BLOCK_BYTES // bytes_per_draw(chain, plan)))
-    return Piece(draws, steps)
+    return Sizes(draws, steps)
 
 
 def pieces(
-    burn_in: int, draws: int, thin: int, size: Piece, stages: Stages | None = None
+    burn_in: int, draws: int, thin: int, size: Sizes, stages: Stages | None = None
 ) -> list[Piece]:
     """The whole run: burn-in first, then draws; with ``stages`` both in turn."""
     run: list[Piece] = []
+    done = 0
     for without, count in (
         [(burn_in, draws)] if stages is None else draw_schedule(stages, burn_in, draws, thin)
     ):
-        run += [Piece(0, steps) for steps in _parts(without, size.steps)]
-        run += [Piece(part, part * thin) for part in _parts(count, size.draws)]
+        end = done + count
+        run += [
+            Piece(0, min(size.steps, without - begin)) for begin in range(0, without, size.steps)
+        ]
+        while done < end:
+            part = min(block_at(done, size), end - done)
+            run.append(Piece(part, part * thin))
+            done += part
     return run
 
 
-def _parts(total: int, most: int) -> list[int]:
-    """``total`` in parts of ``most``, the last one what is left."""
-    return [min(most, total - begin) for begin in range(0, total, most)]
+def block_at(done: int, size: Sizes) -> int:
+    """How many draws a block has that begins after ``done`` draws, if nothing cuts it short."""
+    if not size.growing:
+        return size.draws
+    if done < FIRST_LOOK:
+        return min(size.draws, FIRST_LOOK - done)
+    return min(size.draws, -(-done // LOOKS))
+
+
+def looks(pieces: Sequence[Piece]) -> set[int]:
+    """The numbers of draws after which a rule looks at the run, all at ends of pieces.
+
+    The first is at 100, each further one when there are a tenth more, so that a run of any length
+    is looked at some dozens of times.
+    """
+    numbers, done, due = set[int](), 0, FIRST_LOOK
+    for piece in pieces:
+        done += piece.draws
+        if piece.draws and done >= due:
+            numbers.add(done)
+            due = done + -(-done // LOOKS)
+    return numbers
 
 
 def _sampling(stages: Stages, burn_in: int) -> Iterator[tuple[int, int]]:

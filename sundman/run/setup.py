@@ -27,7 +27,7 @@ from sundman.run.devices import Layout
 from sundman.run.engines import ByTime, Engine, InMemory, Streaming, most_batches
 from sundman.run.guard import Guard, rise_scale, size_of
 from sundman.run.scan import begin_timed
-from sundman.run.schedule import Piece
+from sundman.run.schedule import Piece, Sizes
 from sundman.run.spec import RunSpec
 from sundman.run.state import Chain, RunState
 from sundman.run.step import Plan, coldest
@@ -54,7 +54,7 @@ class RunSetup:
     Attributes:
       plan: what the compiled loops are made of.
       guard: what puts chains back that ran away.
-      size: the draws of a block, and the steps of a piece of burn-in.
+      size: how large the pieces are.
       pieces: all pieces of the run.
       batches_per_call: how many host batches are handed over at a time, if data are streamed.
       example: such a batch.
@@ -63,7 +63,7 @@ class RunSetup:
 
     plan: Plan
     guard: Guard
-    size: Piece
+    size: Sizes
     pieces: list[Piece]
     batches_per_call: int | None
     example: PyTree
@@ -77,12 +77,14 @@ class RunSetup:
     @property
     def ends_short(self) -> bool:
         """Whether the last piece has fewer draws than it would have in a longer run."""
-        return bool(self.pieces) and 0 < self.pieces[-1].draws < self.size.draws
+        last = self.pieces[-1].draws if self.pieces else 0
+        before = sum(piece.draws for piece in self.pieces) - last
+        return 0 < last < schedule.block_at(before, self.size)
 
 
 def prepare(
     spec: RunSpec,
-    size: Piece | None = None,
+    size: Sizes | None = None,
     begins: Start | None = None,
     layout: Layout | None = None,
 ) -> tuple[RunSetup, RunState]:
@@ -123,6 +125,8 @@ def prepare(
     per_call, batch = _host_batches(gradient)
     if size is None:
         size = schedule.sizes(chains, plan, spec.thin, batch, per_call)
+        growing = spec.until is not None and per_call is None  # blocks of streamed data are short
+        size = size._replace(growing=growing)
     guard = Guard(
         scale=np.broadcast_to(
             np.asarray(rise_scale(size_of(chains.position), sampler.temperature)), (spec.chains,)

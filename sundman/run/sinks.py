@@ -12,7 +12,7 @@ from sundman._trees import leaf_names
 from sundman._types import PyTree
 from sundman.draws import Draws
 from sundman.draws.online import averaged
-from sundman.draws.trust import Failure
+from sundman.draws.trust import Ended, Failure
 from sundman.run.devices import Layout
 from sundman.run.spec import RunSpec
 from sundman.run.state import RunState
@@ -29,7 +29,13 @@ class DrawSink(Protocol):
         ...
 
     def after_piece(
-        self, state: RunState, *, over: bool, save: bool, failure: Failure | None = None
+        self,
+        state: RunState,
+        *,
+        over: bool,
+        save: bool,
+        failure: Failure | None = None,
+        ended: Ended | None = None,
     ) -> None:
         """A piece is done and its draws are added.
 
@@ -38,6 +44,7 @@ class DrawSink(Protocol):
           over: whether that was the last one.
           save: whether all there is must be saved now.
           failure: what is going to be raised, if the run fails here.
+          ended: what ended it, if it had a rule and is over.
         """
         ...
 
@@ -67,15 +74,23 @@ class MemorySink:
 
     def __init__(self) -> None:
         self._records: list[Record] = []
+        self._ended: Ended | None = None
 
     def add(self, record: Record) -> None:
         """Take the draws of a block."""
         self._records.append(record)
 
     def after_piece(
-        self, state: RunState, *, over: bool, save: bool, failure: Failure | None = None
+        self,
+        state: RunState,
+        *,
+        over: bool,
+        save: bool,
+        failure: Failure | None = None,
+        ended: Ended | None = None,
     ) -> None:
-        """Nothing to do: memory does not outlive the process."""
+        """Remember how it ended; memory does not outlive the process."""
+        self._ended = ended
 
     def draws(self, spec: RunSpec, state: RunState, layout: Layout) -> Draws:
         """All blocks joined, and how the run ended."""
@@ -99,4 +114,5 @@ class MemorySink:
             has_position=spec.collect is None,
             online=averaged(layout.gather(state.averages)),
             tuning=spec.tuning,
+            ended=self._ended,
         )

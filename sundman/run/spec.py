@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 from jax import Array
 
@@ -21,6 +21,79 @@ from sundman.value import settings_of
 ON_DIVERGENCE = ("freeze", "raise", "restart")
 WEIGHTINGS = ("leaving", "arriving", "symmetric", "equal")
 _MOST_STEPS = 2**32 - 1
+
+
+@dataclass(frozen=True)
+class Until:
+    """A rule that ends a run before its steps are used up; :func:`until` makes one.
+
+    Attributes:
+      ess: effective draws, of all chains together, or None.
+      rhat: split R-hat, or None.
+      seconds: of the run, or None.
+    """
+
+    ess: float | None = None
+    rhat: float | None = None
+    seconds: float | None = None
+
+    def __post_init__(self) -> None:
+        if all(getattr(self, field.name) is None for field in fields(self)):
+            raise ValueError(
+                "until needs one of ess, rhat and seconds, such as sundman.until(ess=400)"
+            )
+        check.optional(check.positive)(ess=self.ess, rhat=self.rhat, seconds=self.seconds)
+        if self.rhat is not None and not self.rhat > 1:
+            raise ValueError(f"rhat must be above 1, such as 1.01, got rhat={self.rhat!r}")
+
+    @property
+    def looks(self) -> bool:
+        """Whether it looks at the draws, and not at the time alone."""
+        return self.ess is not None or self.rhat is not None
+
+    def check_reach(self, chains: int, draws: float) -> None:
+        """Raise if so many chains of so many draws cannot have as many effective draws."""
+        if self.ess is not None and self.ess > chains * draws:
+            raise ValueError(
+                f"ess={self.ess:g} cannot be reached: {chains} chains of at most {draws:,} draws "
+                f"have {chains * draws:,} in all; allow more steps, keep more of them or ask for "
+                "less"
+            )
+
+    def __str__(self) -> str:
+        """As its arguments are written."""
+        given = {field.name: getattr(self, field.name) for field in fields(self)}
+        return ", ".join(f"{name}={value:g}" for name, value in given.items() if value is not None)
+
+
+def until(
+    *, ess: float | None = None, rhat: float | None = None, seconds: float | None = None
+) -> Until:
+    """When a run is done before its steps are: ``sample(..., until=sundman.until(ess=400))``.
+
+        done = sundman.until(ess=400, rhat=1.01, seconds=600)
+        draws = sundman.sample(target, key=key, chains=4, steps=1_000_000, until=done)
+        print(draws.ended)
+
+    The run ends when both ``ess`` and ``rhat``, of those that are given, are met by U and by every
+    component that is looked at, up to 20 of the kept values; of a network by U and the loss on some
+    training rows. It is looked at after 100 draws per chain and then whenever there are a tenth
+    more, so it has up to a tenth more draws than it needs. It ends in any case after ``seconds``,
+    or when the steps are used up. Which it was is in ``draws.ended``, the verdict and the report.
+
+    Errors of a run that was stopped so are a little too small, since it was stopped when they
+    looked small: see "Stop when done" in the documentation for how much.
+
+    Args:
+      ess: effective draws of all chains together, as :func:`sundman.estimate.ess` has them.
+      rhat: the largest split R-hat, above 1; with several chains 1.01 is usual.
+      seconds: wall time of the run in all, with a warm-up and with what it took before it was
+        resumed. It is looked at after each block, of about a second, once there are draws.
+
+    Returns:
+      What to give to :func:`sundman.sample` or :func:`sundman.extend` as ``until``.
+    """
+    return Until(ess, rhat, seconds)
 
 
 @dataclass(frozen=True)
@@ -52,6 +125,7 @@ class RunSpec:
     auto: Auto | None = None
     chooses_rows: bool = False
     tuning: Tuning | None = None
+    until: Until | None = None
 
     @property
     def settings(self) -> Settings:
@@ -61,6 +135,8 @@ class RunSpec:
         run["weighting"] = "equal" if self.thin_time is not None else self.weighting
         facts = {"sampler": label_of(self.sampler), "references": list(self.sampler.references)}
         run["on_divergence"] = self.on_divergence
+        if self.until is not None:
+            run["until"] = str(self.until)
         if self.auto is not None and self.tuning is None:
             return {"sampler": "auto", "references": [], **settings_of(self.auto), **run}
         if self.sampler.stacked is None:
@@ -133,6 +209,8 @@ def check_spec(spec: RunSpec) -> None:
                 "stacked sampler needs one row of settings for each chain"
             )
         check_stacked(spec.sampler)
+    if spec.until is not None:
+        _check_until(spec, spec.until)
     if spec.thin_time is not None and spec.sampler.integrator.has_weights:
         raise ValueError(
             f"thin_time gives draws of equal weight, and {spec.settings['integrator']} has weights "
@@ -146,3 +224,15 @@ def check_spec(spec: RunSpec) -> None:
         raise ValueError(
             f"burn_in + steps must be below 2**32, the range of the noise counter; got {total}"
         )
+
+
+def _check_until(spec: RunSpec, rule: Until) -> None:
+    """Raise if a rule makes no sense for this run."""
+    if not isinstance(rule, Until):
+        raise TypeError(f"until must be a rule, such as sundman.until(ess=400); got {rule!r}")
+    if rule.looks and spec.sampler.stacked is not None:
+        raise ValueError(
+            f"until=({rule}) compares chains, and these have settings of their own: use "
+            "until=sundman.until(seconds=...), or run them one by one"
+        )
+    rule.check_reach(spec.chains, spec.draws)

@@ -135,7 +135,8 @@ class Run:
         verdict = read_json(path, _VERDICT)
         pairs = [r for r in verdict["reasons"] if isinstance(r, list) and len(r) == 2]
         known = ("good", "bad", "unknown")
-        if len(pairs) < len(verdict["reasons"]) or verdict["status"] not in known:
+        sound = len(pairs) == len(verdict["reasons"]) and verdict["status"] in known
+        if not sound or not isinstance(verdict.get("ended", ""), str):
             raise StoreError(f"{path} is damaged: it is not a verdict")
         return verdict
 

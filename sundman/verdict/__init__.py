@@ -9,6 +9,7 @@ most 200 of them. The limits are in :mod:`sundman.verdict.checks`.
 from __future__ import annotations
 
 import warnings
+from dataclasses import replace
 
 import numpy as np
 
@@ -54,6 +55,11 @@ def judge(draws: Draws, target: TargetLike | None = None) -> Verdict:
     Returns:
       The verdict, which ``draws.verdict`` is for a whole run.
     """
+    verdict = _judge(draws, target)
+    return verdict if draws.ended is None else replace(verdict, ended=str(draws.ended))
+
+
+def _judge(draws: Draws, target: TargetLike | None) -> Verdict:
     if draws.settings.get("per_chain"):
         note = "each chain has settings of its own: judge them one by one, draws.chain(i)"
         return Verdict("unknown", (), note)
@@ -61,7 +67,7 @@ def judge(draws: Draws, target: TargetLike | None = None) -> Verdict:
     if not (np.asarray(draws.weight) > 0).any():
         return Verdict("bad", lost)
     with np.errstate(all="ignore"):  # runs may have numbers near the largest there are
-        summary = summarise(draws, components=not checks.is_network(draws, target))
+        summary = summarise(draws, kept_values=not checks.is_network(draws, target))
         runaway = tuple(checks.runaway(summary, positions=draws.has_position))
         if any(reason.check == checks.UNBOUNDED for reason in runaway):
             return Verdict("bad", runaway)  # which explains all else

@@ -12,13 +12,14 @@ import jax
 import numpy as np
 
 from sundman import likelihoods
+from sundman._types import PyTree
 from sundman.draws import Draws
 from sundman.draws.trust import FALLS, Reason
 from sundman.estimate import Estimate
 from sundman.estimate.moments import moments
 from sundman.estimate.temperature import TargetLike, Temperatures, recomputed_temperatures
 from sundman.posterior import Posterior
-from sundman.verdict.summary import RunSummary, losses_of_rows, split_rhat_of
+from sundman.verdict.summary import RunSummary, effective_draws, losses_of_rows, split_rhat_of
 
 ERRORS = 4.0  # what lies within so many standard errors may be chance
 TEMPERATURE = 0.10  # the mean temperature may be off by this share of T,
@@ -48,16 +49,22 @@ def _average(column: np.ndarray, weight: np.ndarray) -> Estimate:
     return Estimate(float(value), float(error))
 
 
-def _posterior(target: object) -> Posterior | None:
+def posterior_of(target: object) -> Posterior | None:
+    """The posterior that is sampled, if it is one, by whatever estimator of its gradient."""
     posterior = target if isinstance(target, Posterior) else getattr(target, "posterior", None)
     return posterior if isinstance(posterior, Posterior) else None
 
 
 def is_network(draws: Draws, target: object) -> bool:
     """Whether the kept values are the weights of a model with many of them."""
-    if not draws.has_position or _posterior(target) is None:
+    return draws.has_position and are_weights(draws.values, target)
+
+
+def are_weights(positions: PyTree, target: object) -> bool:
+    """Whether positions, (chain, draw, ...), are the weights of a model with many of them."""
+    if posterior_of(target) is None:
         return False
-    return sum(math.prod(leaf.shape[2:]) for leaf in jax.tree.leaves(draws.values)) >= _NETWORK
+    return sum(math.prod(leaf.shape[2:]) for leaf in jax.tree.leaves(positions)) >= _NETWORK
 
 
 def lost_chains(draws: Draws) -> Iterator[Reason]:
@@ -199,7 +206,7 @@ def _again(draws: Draws, target: TargetLike | None) -> Temperatures | None:
     if target is None or not draws.has_position or steps * chains < _STEPS_FOR_GRADIENTS:
         return None
     rows = None
-    if _posterior(target) is not None:
+    if posterior_of(target) is not None:
         rows = _affordable_rows(draws, target, _GRADIENTS)
         if rows is None:
             return None
@@ -210,7 +217,7 @@ def _again(draws: Draws, target: TargetLike | None) -> Temperatures | None:
 
 def _affordable_rows(draws: Draws, target: TargetLike | None, evaluations: int) -> int | None:
     """How many rows an evaluation may have, if all cost a fiftieth of the run; None: no data."""
-    posterior = _posterior(target)
+    posterior = posterior_of(target)
     if posterior is None or posterior.host is not None:
         return None
     batch = draws.settings.get("batch_size") or getattr(target, "batch_size", None)
@@ -231,8 +238,7 @@ def mixing(summary: RunSummary) -> Iterator[Reason]:
             f"{who} do not agree: split R-hat of {summary.labels[worst]} is {ratio[worst]:.3g}, "
             f"above {RHAT:g}: run longer; chains that stay apart sit in different modes.",
         )
-    _, error, variance = moments(summary.values, summary.weight)
-    size = np.where((variance > 0) & np.isfinite(error), variance / error**2, np.inf)
+    size = effective_draws(summary.values, summary.weight)
     least = int(np.argmin(size))
     if size[least] < ESS:
         yield Reason(
@@ -249,7 +255,7 @@ def predictions(draws: Draws, target: TargetLike | None) -> Iterator[Reason]:
     stand still where they do not: the loss on training rows says where the chain is.
     """
     rows = _affordable_rows(draws, target, _FORWARD)
-    posterior = _posterior(target)
+    posterior = posterior_of(target)
     if rows is None or posterior is None or not is_network(draws, target):
         return
     losses, weight = losses_of_rows(draws, posterior, max(rows, _FEWEST_ROWS), _LOOKED_AT)

@@ -18,6 +18,7 @@ from sundman import estimate
 from sundman._trees import leaf_paths
 from sundman._types import DrawsArray, PyTree
 from sundman.draws import Draws
+from sundman.estimate.moments import moments
 from sundman.posterior import Posterior
 
 _NUMBERS = 60_000  # looked at, of all that was kept
@@ -49,10 +50,10 @@ class RunSummary(NamedTuple):
     share: np.ndarray
 
 
-def summarise(draws: Draws, *, components: bool) -> RunSummary:
-    """Summarise a run; ``components``: whether to look at the kept values, or at U alone."""
+def summarise(draws: Draws, *, kept_values: bool) -> RunSummary:
+    """Summarise a run; ``kept_values``: whether to look at them, or at U alone."""
     chains, n = draws.chains, len(draws)
-    chosen = list(_components(draws)) if components else []
+    chosen = list(components(draws.values)) if kept_values else []
     stride = max(1, -(-chains * n * (1 + len(chosen)) // _NUMBERS))
     some = slice(None, None, stride)
     columns = [draws.stats["potential"][:, some], *(each.at(some) for each in chosen)]
@@ -92,15 +93,24 @@ def losses_of_rows(
     Returns:
       The losses, (chain, draw, row), and the weight of these draws.
     """
-    x, y, _ = posterior.data  # type: ignore[misc]  # in memory
-    chosen = np.linspace(0, posterior.size - 1, min(rows, posterior.size)).astype(int)
-    x, y = jax.tree.map(lambda leaf: leaf[chosen], (x, y))
     part = slice(None, None, max(1, len(draws) // most))
     positions = jax.tree.map(lambda leaf: np.asarray(leaf[:, part]), draws.position)
     chains, count = jax.tree.leaves(positions)[0].shape[:2]
     flat = jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:]), positions)
-    losses = -np.asarray(_log_prob_of_rows(posterior.replace(data=(x, y)), flat), np.float64)
+    losses = losses_at(of_some_rows(posterior, rows), flat)
     return losses.reshape(chains, count, -1), np.asarray(draws.weight[:, part], np.float64)
+
+
+def of_some_rows(posterior: Posterior, rows: int) -> Posterior:
+    """The posterior of ``rows`` of its rows, evenly spaced; its data are in memory."""
+    x, y, _ = posterior.data  # type: ignore[misc]  # in memory
+    chosen = np.linspace(0, posterior.size - 1, min(rows, posterior.size)).astype(int)
+    return posterior.replace(data=jax.tree.map(lambda leaf: leaf[chosen], (x, y)))
+
+
+def losses_at(posterior: Posterior, positions: PyTree) -> np.ndarray:
+    """-log p(y | x, position) of every row at every position, (position, row)."""
+    return -np.asarray(_log_prob_of_rows(posterior, positions), np.float64)
 
 
 @jax.jit
@@ -118,7 +128,14 @@ def split_rhat_of(values: np.ndarray, weight: np.ndarray) -> np.ndarray:
     return np.nan_to_num(np.atleast_1d(estimate.split_rhat(part)), nan=1.0, posinf=np.inf)
 
 
-class _Component(NamedTuple):
+def effective_draws(values: np.ndarray, weight: np.ndarray) -> np.ndarray:
+    """The effective sample size of each component; infinite for one that is constant."""
+    _, error, variance = moments(values, weight)
+    known = (variance > 0) & np.isfinite(error)
+    return np.where(known, variance / np.where(known, error, 1.0) ** 2, np.inf)
+
+
+class Component(NamedTuple):
     """One component of the kept values."""
 
     leaf: DrawsArray
@@ -133,13 +150,13 @@ class _Component(NamedTuple):
         return np.asarray(part).reshape(part.shape[:2])
 
 
-def _components(draws: Draws) -> Iterator[_Component]:
-    """A few components of all leaves, evenly spaced."""
-    paths, leaves = leaf_paths(draws.values), jax.tree.leaves(draws.values)
+def components(values: PyTree, most: int = _COMPONENTS) -> Iterator[Component]:
+    """A few components of all leaves of kept values, evenly spaced."""
+    paths, leaves = leaf_paths(values), jax.tree.leaves(values)
     real = [(p, leaf) for p, leaf in zip(paths, leaves, strict=True) if _is_real(leaf.dtype)]
     ends = np.cumsum([0, *(math.prod(leaf.shape[2:]) for _, leaf in real)])
     total = int(ends[-1])
-    for number in np.linspace(0, total - 1, min(_COMPONENTS, total)).astype(int).tolist():
+    for number in np.linspace(0, total - 1, min(most, total)).astype(int).tolist():
         which = int(np.searchsorted(ends, number, side="right")) - 1
         path, leaf = real[which]
         shape = leaf.shape[2:]
@@ -147,7 +164,7 @@ def _components(draws: Draws) -> Iterator[_Component]:
             tuple(int(i) for i in np.unravel_index(number - ends[which], shape)) if shape else ()
         )
         label = f"{path}[{', '.join(map(str, index))}]" if index else path
-        yield _Component(leaf, index, label)
+        yield Component(leaf, index, label)
 
 
 def _is_real(dtype: np.dtype) -> bool:

@@ -22,6 +22,7 @@ _NAMES = {
     "virial": "temperature",
     "kinetic_temperature": "kinetic_temperature",
 }
+_PER_STEP = ("dt", "zeta")
 
 
 class Summary(NamedTuple):
@@ -54,13 +55,41 @@ class Stretches(NamedTuple):
     temperature: list[list[float]]
 
 
+class Look(NamedTuple):
+    """What a rule that may end a run saw when it last looked.
+
+    Attributes:
+      rule: such as ``"ess=400, rhat=1.01"``.
+      draws: per chain, by then.
+      ess: the fewest effective draws, of what has them.
+      ess_of: what that is, such as ``"U"``.
+      rhat: the largest split R-hat.
+      rhat_of: what that is of.
+    """
+
+    rule: str
+    draws: int
+    ess: float
+    ess_of: str
+    rhat: float
+    rhat_of: str
+
+    def __str__(self) -> str:
+        """The numbers."""
+        return (
+            f"{self.ess:,.0f} effective draws of {self.ess_of}, split R-hat {self.rhat:.4g} of "
+            f"{self.rhat_of}"
+        )
+
+
 class BlockReport(NamedTuple):
     """Where a run stands after a block.
 
     ``draws`` and ``steps`` are per chain; ``steps`` includes burn-in. ``total_steps`` is None when
     nobody knows, as for draws at equal intervals of time. ``seconds`` is the wall time since this
     process began the run. ``stats`` is empty during burn-in. ``by_chain`` has U and the temperature
-    of each chain; None in burn-in.
+    of each chain; None in burn-in. ``look`` is what a rule saw that may end the run; None if it has
+    none, or before it has looked.
     """
 
     stage: str
@@ -74,6 +103,7 @@ class BlockReport(NamedTuple):
     seconds: float
     stats: dict[str, Summary]
     by_chain: Stretches | None = None
+    look: Look | None = None
 
 
 @runtime_checkable
@@ -100,7 +130,7 @@ class Watcher(Protocol):
         """Something out of the ordinary has happened.
 
         Args:
-          name: "devices", "divergence", "checkpoint", "resumed" or "interrupted".
+          name: "devices", "divergence", "checkpoint", "resumed", "interrupted" or "until".
           message: what happened, as a sentence.
           **fields: the facts of it, such as the step.
         """
@@ -169,34 +199,42 @@ def _spread(shape: tuple[int, int]) -> tuple[slice, slice]:
     return slice(None, None, chain_stride), slice(None, None, -draw_stride)
 
 
-def _summary(values: np.ndarray) -> Summary:
+def _summary(values: np.ndarray, weight: np.ndarray | None) -> Summary:
     if values.size == 0:
         return Summary(math.nan, math.nan, math.nan)
-    return Summary(float(values.mean()), float(values.min()), float(values.max()))
+    mean = values.mean() if weight is None else values @ weight / weight.sum()
+    return Summary(float(mean), float(values.min()), float(values.max()))
 
 
-def summarise(stats: Mapping[str, np.ndarray], alive: np.ndarray) -> dict[str, Summary]:
+def summarise(stats: Mapping[str, np.ndarray], weight: np.ndarray) -> dict[str, Summary]:
     """Mean and range of a block's statistics, from at most 2048 evenly spread draws.
 
     Looking at every draw would cost more than a hundredth of a fast run, so the extremes are those
-    of the subsample. ``stats`` have axes (chain, draw); ``alive`` has axes (chain,) or (chain,
-    draw) and is False where a chain is lost. Values that are not finite are left out; a statistic
-    with none left is NaN. "virial" is reported as "temperature", since its mean is one.
+    of the subsample. ``stats`` have axes (chain, draw); ``weight`` has axes (chain,) or (chain,
+    draw) and is 0 where a chain is lost. The means of U, its gradient and the temperatures are
+    weighted, those of the law; dt and zeta are averaged over the steps. Values that are not finite
+    are left out; a statistic with none left is NaN. "virial" is reported as "temperature", since
+    its mean is one.
     """
     summaries: dict[str, Summary] = {}
     for recorded, name in _NAMES.items():
         if recorded not in stats:
             continue
         values = stats[recorded]
-        if values.ndim != 2 or alive.shape not in (values.shape, values.shape[:1]):
+        if values.ndim != 2 or weight.shape not in (values.shape, values.shape[:1]):
             raise ValueError(
-                f"stats[{recorded!r}] must have axes (chain, draw) and alive (chain,) or (chain, "
-                f"draw); got shapes {values.shape} and {alive.shape}"
+                f"stats[{recorded!r}] must have axes (chain, draw) and weight (chain,) or (chain, "
+                f"draw); got shapes {values.shape} and {weight.shape}"
             )
         chains, draws = _spread((values.shape[0], values.shape[1]))
         few = np.asarray(values[chains, draws], np.float64)
-        mask = alive[chains, draws] if alive.ndim == 2 else alive[chains, None]
-        summaries[name] = _summary(few[np.isfinite(few) & mask])
+        own = weight[chains, draws] if weight.ndim == 2 else weight[chains, None]
+        counted = np.isfinite(few) & (own > 0)
+        if name not in _PER_STEP and own.dtype != bool:
+            own = np.broadcast_to(own, few.shape)[counted].astype(np.float64)
+            summaries[name] = _summary(few[counted], own)
+        else:
+            summaries[name] = _summary(few[counted], None)
     return summaries
 
 

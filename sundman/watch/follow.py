@@ -21,7 +21,7 @@ import numpy as np
 
 from sundman._types import Json, Settings
 from sundman.estimate.moments import Estimate, long_run_variance
-from sundman.watch.events import BlockReport, Stretches, Summary
+from sundman.watch.events import BlockReport, Look, Stretches, Summary
 from sundman.watch.log import parse_line
 from sundman.watch.progress import Pace
 
@@ -232,6 +232,9 @@ def _block(line: Settings) -> BlockReport:
             for name in ("weight", "potential", "variance", "temperature"):
                 table[name] = [[_number(value) for value in row] for row in table[name]]
             fields["by_chain"] = Stretches(**table)
+        if line.get("look") is not None:
+            seen = {name: line["look"][name] for name in Look._fields}
+            fields["look"] = Look(**{**seen, **{n: _number(seen[n]) for n in ("ess", "rhat")}})
         return BlockReport(**fields)
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise ValueError(

@@ -117,9 +117,8 @@ class JsonLines:
     def block(self, report: BlockReport) -> None:
         """Write the report."""
         fields = report._asdict()
-        if report.by_chain is None:
-            del fields["by_chain"]
-        self._write("block", fields)
+        missing = [name for name in ("by_chain", "look") if fields[name] is None]
+        self._write("block", {k: v for k, v in fields.items() if k not in missing})
 
     def event(self, name: str, message: str, **fields: Json) -> None:
         """Write the event."""
@@ -150,6 +149,8 @@ def scalars(report: BlockReport) -> dict[str, float]:
     tagged: dict[str, float] = {"run/diverged": report.diverged, "run/draws": report.draws}
     for name, summary in report.stats.items():
         tagged |= {f"{name}/{part}": value for part, value in summary._asdict().items()}
+    if report.look is not None:
+        tagged |= {"run/ess": report.look.ess, "run/rhat": report.look.rhat}
     return {tag: value for tag, value in tagged.items() if math.isfinite(value)}
 
 

@@ -13,6 +13,7 @@ import numpy as np
 from sundman._types import Json, Settings
 from sundman.watch.events import (
     BlockReport,
+    Look,
     ScalarLogger,
     Summary,
     Watcher,
@@ -100,8 +101,10 @@ class Pace:
         return 0.0 if to_go <= 0 else to_go / rate if rate else None
 
 
-def fraction(report: BlockReport) -> float:
-    """The part of the run that is done, between 0 and 1."""
+def fraction(report: BlockReport, stage: str = "") -> float:
+    """The part of the run that is done, between 0 and 1; 1 of one that a rule ended."""
+    if stage == "done":
+        return 1.0
     if report.total_steps is not None:
         return min(1.0, report.steps / max(1, report.total_steps))
     return min(1.0, report.draws / max(1, report.total_draws))
@@ -120,13 +123,16 @@ def _speed(pace: Pace) -> str:
 def _times(report: BlockReport, pace: Pace, stage: str) -> str:
     """Time gone and, while the run goes on, time to go."""
     gone = duration(report.seconds)
-    return f"{gone}  ETA {duration(pace.left(report))}" if stage == report.stage else gone
+    if stage != report.stage:
+        return gone
+    at_most = "" if report.look is None else "at most "  # its rule may end it before
+    return f"{gone}  ETA {at_most}{duration(pace.left(report))}"
 
 
 def line(report: BlockReport, pace: Pace, stage: str) -> str:
     """A report on one line."""
     parts = [
-        f"{stage} {fraction(report):.0%}",
+        f"{stage} {fraction(report, stage):.0%}",
         f"{count(report.draws)} of {count(report.total_draws)} draws",
         _times(report, pace, stage),
         f"{_speed(pace)}, {count(report.steps * report.chains)} gradients",
@@ -136,7 +142,14 @@ def line(report: BlockReport, pace: Pace, stage: str) -> str:
         for name in _LABELS
         if name in report.stats
     ]
+    if report.look is not None:
+        parts.append(rule_line(report.look))
     return "sundman: " + "; ".join([*parts, _lost(report)])
+
+
+def rule_line(look: Look) -> str:
+    """What a rule asks, and what it saw when it last looked."""
+    return f"until {look.rule}: {look} after {count(look.draws)} draws"
 
 
 def _row(name: str, summary: Summary, temperature: float | None) -> str:
@@ -154,7 +167,7 @@ def lines(
 
     The line on lost chains is the third.
     """
-    done = fraction(report)
+    done = fraction(report, stage)
     times = f"{done:4.0%}  {_times(report, pace, stage)}"
     room = max(4, min(width, 100) - len(stage) - len(times) - 6)
     full = int(done * room)
@@ -164,6 +177,8 @@ def lines(
         f"{count(report.steps * report.chains)} gradients",
         f"  {_lost(report)}",
     ]
+    if report.look is not None:
+        shown.append(f"  {rule_line(report.look)}")
     if report.stats:
         shown.append(f"  {'over the last block':<19}  {'mean':<9}  range")
     return shown + [

@@ -40,6 +40,20 @@ def test_it_is_the_default_of_networks(tmp_path, classes):
     assert plan.lengths.steps // plan.lengths.thin <= 200
 
 
+def test_a_rule_may_make_a_network_run_ten_times_as_long(tmp_path):
+    """Unless epochs are given; and more draws are kept, as far as they fit."""
+    files = own_data(tmp_path, classes=True)
+    usual = bnn_plan(Request(in_options=files))
+    plan = bnn_plan(Request(in_options={**files, "until": "ess=400,rhat=1.01"}))
+    assert plan.until == sundman.until(ess=400, rhat=1.01)
+    assert plan.lengths.steps == 10 * usual.lengths.steps
+    assert plan.lengths.thin == usual.lengths.thin
+    assert plan.lengths.burn_in_steps == usual.lengths.burn_in_steps
+    assert plan.keeps_positions
+    given = bnn_plan(Request(in_options={**files, "until": "ess=10", "epochs": 100}))
+    assert given.lengths.epochs == 100
+
+
 @pytest.mark.parametrize(
     ("options", "settings", "name"),
     [

@@ -50,6 +50,12 @@ def test_bad_commands_are_told_in_one_line(here, arguments, part):
     ("arguments", "part"),
     [
         (["toy"], "no target is given"),
+        (["toy", "star", "--until", "400"], "KEY=VALUE; write it as --until"),
+        (["toy", "star", "--until", "es=400"], "did you mean ess?"),
+        (["toy", "star", "--until", "rhat=1"], "rhat must be above 1"),
+        (["toy", "star", "--until", "ess=many"], "ess must be a number"),
+        (["toy", "star", "--until", "ess=1e9"], "ess=1e+09 cannot be reached"),
+        (["bnn", "digits", "--until", "seconds=-1"], "seconds must be greater than 0"),
         (["toy", "star", "--set", "kapa=5"], "did you mean kappa?"),
         (["toy", "star", "--set", "kappa"], "KEY=VALUE"),
         (["toy", "star", "--set", "temperature=2"], "--temperature"),

@@ -68,3 +68,27 @@ def test_a_run_that_is_written_is_not_removed(made, capsys):
     finally:
         lock.release()
     assert "is being written" in capsys.readouterr().err
+
+
+def test_the_rule_that_ended_a_run_is_listed_and_told(tmp_path, capsys):
+    """By toy, its report, runs, watch; and extend takes another one."""
+    out = tmp_path / "out"
+    quick = ["--steps", "40000", "--burn-in", "0", "--thin", "1", "--chains", "2", "--no-cache"]
+    command = ["toy", "gaussian", "--sampler", "sgld", "--until", "ess=200,rhat=1.1", *quick]
+    assert sundman_command([*command, "--output", str(out)]) == 0
+    sentence = "Its rule, ess=200, rhat=1.1, was met after"
+    assert sentence in " ".join(capsys.readouterr().out.split())
+    assert sentence in (out / "report.html").read_text()
+    assert 'until = "ess=200,rhat=1.1"' in (out / "settings.toml").read_text()
+    (run_path,) = (out / "runs").iterdir()
+    assert sundman_command(["runs", str(out)]) == 0
+    listed = capsys.readouterr().out
+    assert "ended by" in listed
+    assert "ess=200, rhat=1.1" in listed
+    assert sundman_command(["watch", str(out), "--once"]) == 0
+    watched = " ".join(capsys.readouterr().out.split())
+    assert "until ess=200, rhat=1.1: " in watched
+    assert sentence in watched
+    extend = ["extend", str(run_path), "--steps", "39000", "--until", "ess=300", "--no-cache"]
+    assert sundman_command(extend) == 0
+    assert "Its rule, ess=300, was met" in " ".join(capsys.readouterr().out.split())

@@ -7,7 +7,7 @@ import pytest
 
 import sundman
 from sundman import gradients
-from sundman.run.schedule import Piece
+from sundman.run.schedule import Sizes
 
 X = np.random.default_rng(2).normal(size=(30, 2)).astype(np.float32)
 MAKE = {
@@ -43,7 +43,7 @@ def test_chains_in_turns_are_chains_side_by_side(name, monkeypatch):
 
 def test_a_chain_that_was_put_back_has_the_memory_it_had_there(monkeypatch):
     """A row's gradient that is not a number would stay in the table and spoil later steps."""
-    monkeypatch.setattr("sundman.run.schedule.sizes", lambda *args: Piece(10, 10))
+    monkeypatch.setattr("sundman.run.schedule.sizes", lambda *args: Sizes(10, 10))
 
     def breaks(w, x):
         return x @ (w * jnp.where(w[0] > 1.4, jnp.nan, 1.0))

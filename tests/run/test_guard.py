@@ -7,7 +7,7 @@ import pytest
 
 import sundman
 from sundman.data import HostBatches
-from sundman.run.schedule import Piece
+from sundman.run.schedule import Sizes
 from sundman.store.directory import Run
 from tests.store.runs import Crash, Do, assert_same, crash
 
@@ -19,7 +19,7 @@ BAD = 1  # the chain that is lost
 
 @pytest.fixture(autouse=True)
 def small_pieces(monkeypatch):
-    monkeypatch.setattr("sundman.run.schedule.sizes", lambda *args: Piece(25, 25))
+    monkeypatch.setattr("sundman.run.schedule.sizes", lambda *args: Sizes(25, 25))
     monkeypatch.setattr("sundman.run.disk_sink._FLUSH_SECONDS", 0.0)
 
 

@@ -29,6 +29,14 @@ def test_lost_chains_and_values_that_are_not_finite_are_left_out():
     assert by_draw["potential"] == ((1 + 3 + 50 + 60 + 9) / 5, 1.0, 60.0)
 
 
+def test_means_of_the_law_are_weighted_those_of_steps_are_not():
+    """Else the temperature of an adaptive sampler comes out too high: it is high at short steps."""
+    stats = {"virial": np.array([[1.0, 3.0, np.nan]]), "dt": np.array([[4.0, 2.0, 9.0]])}
+    found = summarise(stats, np.array([[3.0, 1.0, 5.0]], np.float32))
+    assert found["temperature"] == (1.5, 1.0, 3.0)
+    assert found["dt"] == (5.0, 2.0, 9.0)
+
+
 def test_nothing_left_is_nan():
     found = summarise({"dt": np.ones((2, 3))}, np.array([False, False]))
     assert np.isnan(found["dt"]).all()

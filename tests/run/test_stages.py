@@ -10,7 +10,7 @@ import sundman
 from sundman import clocks, cyclical_sghmc, cyclical_sgld
 from sundman.clocks import Stages
 from sundman.data.batches import HostBatches
-from sundman.run.schedule import Piece, draw_schedule, draws_within
+from sundman.run.schedule import Sizes, draw_schedule, draws_within
 from sundman.run.setup import start_chains
 from tests.store.runs import Do, assert_same, bowl, broken_off, crash, run, small_pieces  # noqa: F401
 
@@ -94,7 +94,7 @@ def test_resumed_as_in_memory(tmp_path, make, piece):
 
 def test_pieces_change_nothing(monkeypatch):
     found = run(sampler=SAMPLER)
-    monkeypatch.setattr("sundman.run.schedule.sizes", lambda *args: Piece(1000, 1000))
+    monkeypatch.setattr("sundman.run.schedule.sizes", lambda *args: Sizes(1000, 1000))
     np.testing.assert_array_equal(found.values, run(sampler=SAMPLER).values)
 
 
@@ -136,7 +136,7 @@ def trouble(step):
 )
 def test_lost_while_exploring(step, draw, policy, monkeypatch):
     """Without noise the second coordinate is the time. Six draws a cycle: twelve come before."""
-    monkeypatch.setattr("sundman.run.schedule.sizes", lambda *args: Piece(25, 25))
+    monkeypatch.setattr("sundman.run.schedule.sizes", lambda *args: Sizes(25, 25))
     sampler = cyclical_sgld(0.1, 0.0, cycle=10, explore=4)
     arguments = {
         "key": jax.random.key(1),

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 import sundman
-from sundman.run.schedule import Piece
+from sundman.run.schedule import Sizes
 
 SAMPLER = sundman.sa_sgld(0.05, alpha=1.0, m=0.1, M=10.0, r=0.5)
-PIECE = Piece(draws=4, steps=5)
+PIECE = Sizes(draws=4, steps=5)
 DRAWS = 30  # 2 pieces of burn-in, then 8 of draws, the last one shorter
 
 

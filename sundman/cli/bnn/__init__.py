@@ -121,6 +121,7 @@ def bnn(
         ),
     ] = None,
     thin: options.Thin = None,
+    until: options.Until = None,
     chains: Annotated[
         options.Count,
         options.run(
@@ -168,6 +169,8 @@ def bnn(
 
     sundman bnn --csv houses.csv --target price --drop notes
 
+    sundman bnn digits --until ess=400,rhat=1.01
+
     sundman bnn --x x.npy --y y.npy --sampler sgld --step 0.05
 
     sundman bnn mnist --seeds 40 --array-task $SLURM_ARRAY_TASK_ID --output mnist
@@ -192,6 +195,7 @@ def bnn(
         burn_in_epochs=burn_in_epochs,
         batch=batch,
         thin=thin,
+        until=until,
         chains=chains,
         seeds=seeds,
         seed=seed,

@@ -22,7 +22,7 @@ from typing import ClassVar
 
 import sundman
 from sundman import check, likelihoods, models, priors, units
-from sundman.cli import samplers
+from sundman.cli import options, samplers
 from sundman.cli.bnn.data import DataSettings, LoadedData, load
 from sundman.cli.errors import UserError, as_user_error, unknown
 from sundman.cli.samplers import ALPHA_DTAU, SamplerSettings
@@ -31,6 +31,7 @@ from sundman.data import Dataset
 
 _STEPS_OF_CLASSIFICATION, _STEPS_OF_REGRESSION = 20_000, 40_000  # by default
 _DRAWS = 200
+_LONGEST = 10  # times as long as by default may a run be that a rule ends
 _FULL_BATCH_ROWS = 2_000  # a regression on as few rows takes them all at each step
 _AUTO_CHAINS, _AUTO_CHAINS_OF_SMALL, _AUTO_STEPS = 2, 4, 10_000
 # Rows times parameters up to which there are that many: of a classifier, of a regression, whose
@@ -69,6 +70,7 @@ class BnnSettings(DataSettings):
     burn_in_epochs: int | None = None
     batch: int | None = None
     thin: int | None = None
+    until: str | None = None
     chains: int | None = None
     seeds: int = 1
     seed: int = 0
@@ -111,6 +113,7 @@ class Plan:
       sizes: the widths of the layers, input to output.
       lengths: the lengths of a chain.
       settings: every setting, settled; those of the sampler in learning-rate units.
+      until: a rule that may end the run before.
     """
 
     loaded: LoadedData
@@ -121,6 +124,7 @@ class Plan:
     sizes: list[int]
     lengths: Lengths
     settings: BnnSettings
+    until: sundman.Until | None = None
 
     @property
     def data(self) -> Dataset:
@@ -159,6 +163,7 @@ def make_plan(request: Request) -> Plan:
     """Settle every setting, and check them before anything is run."""
     asked = BnnSettings.asked_in(request)
     _check_numbers(asked)
+    options.rule(asked.until)  # what makes no sense is refused before data are read
     name = None if asked.sampler is None else samplers.known_name(asked.sampler, for_networks=True)
     prior = None if asked.prior is None else _known_prior(asked.prior)
     for_sampler = samplers.table("settings", asked.settings)
@@ -215,6 +220,7 @@ def make_plan(request: Request) -> Plan:
             chains=lengths.chains,
             settings={name: settings},
         ),
+        until=options.rule(asked.until, lengths.chains, lengths.steps // lengths.thin),
     )
 
 
@@ -302,9 +308,12 @@ def _lengths(
         small = _AUTO_SMALL_REGRESSION if classes is None else _AUTO_SMALL
         chains = _AUTO_CHAINS_OF_SMALL if size * tuned_parameters <= small else _AUTO_CHAINS
     draws = _DRAWS
+    if asked.until is not None and asked.epochs is None:  # the rule ends it, most likely
+        epochs = burn_in + _LONGEST * (epochs - burn_in)
+        steps_kept, draws = _LONGEST * steps_kept, _LONGEST * draws
     if tuned_parameters is not None:  # positions are kept, if as many as are needed fit
         fit = int(_POSITION_BYTES / (4 * chains * tuned_parameters))
-        draws = fit if _FEWEST_DRAWS <= fit < _DRAWS else _DRAWS
+        draws = fit if _FEWEST_DRAWS <= fit < draws else draws
     thin = asked.thin or max(1, math.ceil(steps_kept / draws) if tuned else steps_kept // draws)
     if thin > steps_kept:
         raise UserError(f"thin={thin} is more than the {steps_kept} steps kept; use a smaller one")

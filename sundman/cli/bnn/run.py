@@ -72,6 +72,7 @@ def _sample_seed(
         batch_size=None if lengths.batch >= posterior.size else lengths.batch,
         collect=recorded.collect,
         online=recorded.online,
+        until=plan.until,
         store=path / RUNS / f"seed-{seed}",
         resume=resuming,
     )
@@ -258,7 +259,8 @@ def _what_will_run(plan: Plan) -> str:
     text = f"Network {plan.network}, {plan.prior} prior, {plan.name}; "
     if plan.tunes_itself:
         text += "after a warm-up, "
-    text += f"{chains}{lengths.epochs} epochs of {lengths.steps_per_epoch} steps"
+    at_most = "" if plan.until is None else "at most "
+    text += f"{chains}{at_most}{lengths.epochs} epochs of {lengths.steps_per_epoch} steps"
     if lengths.burn_in_epochs or not plan.tunes_itself:
         text += f", {lengths.burn_in_epochs} of them burn-in"
     return f"{text}."

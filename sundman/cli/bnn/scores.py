@@ -145,8 +145,8 @@ def _joined(verdict: sundman.Verdict, other: sundman.Verdict | None) -> sundman.
     reasons = (*verdict.reasons, *(each for each in other.reasons if each.check not in known))
     notes = [each.note for each in (verdict, other) if each.status == "unknown"]
     if reasons:
-        return sundman.Verdict("bad", reasons, "")
-    return sundman.Verdict("unknown", (), notes[0]) if notes else verdict
+        return replace(verdict, status="bad", reasons=reasons, note="")
+    return replace(verdict, status="unknown", note=notes[0]) if notes else verdict
 
 
 def scores_of(plan: Plan, predictive: Predictive) -> dict[str, float]:

@@ -72,6 +72,7 @@ def toy(
         options.run("--burn-in", text="The first of them, not kept. [default: 20,000]"),
     ] = None,
     thin: options.Thin = None,
+    until: options.Until = None,
     chains: Annotated[
         options.Count, options.run("--chains", text="Independent chains. [default: 16]")
     ] = None,
@@ -117,6 +118,7 @@ def toy(
         steps=steps,
         burn_in=burn_in,
         thin=thin,
+        until=until,
         chains=chains,
         seed=seed,
         temperature=temperature,
@@ -250,6 +252,7 @@ def _sample(plan: Plan, name: str, path: Path | None, resuming: bool) -> sundman
         steps=settings.steps - settings.burn_in,
         burn_in=0 if warms_up else settings.burn_in,
         thin=settings.thin,
+        until=plan.until,
         store=None if path is None else path / RUNS / name,
         resume=resuming and path is not None,
     )
@@ -297,8 +300,9 @@ def _report(results: ToyResults, settings: ToySettings, path: Path) -> Report:
     """The table of the estimates, and what each run looked like."""
     numbers = results.numbers.values()
     lost = sum(n.chains_lost for n in numbers)
+    at_most = "" if settings.until is None else "at most "
     summary = (
-        f"{settings.chains} chains of {settings.steps:,} steps, the first "
+        f"{settings.chains} chains of {at_most}{settings.steps:,} steps, the first "
         f"{settings.burn_in:,} not kept. "
     )
     summary += "No chain diverged." if not lost else f"{lost} chains diverged."

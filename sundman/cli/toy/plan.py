@@ -14,8 +14,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar, cast
 
-from sundman import check, metric_tensors, targets
-from sundman.cli import samplers
+from sundman import Until, check, metric_tensors, targets
+from sundman.cli import options, samplers
 from sundman.cli.errors import UserError, as_user_error, nearest, unknown
 from sundman.cli.samplers import ALPHA_DTAU, SamplerSettings
 from sundman.cli.settings import CommandSettings, Request
@@ -39,6 +39,7 @@ class ToySettings(CommandSettings):
     steps: int = 200_000
     burn_in: int = 20_000
     thin: int = 10
+    until: str | None = None
     chains: int = 16
     seed: int = 0
     temperature: float | None = None
@@ -49,11 +50,12 @@ class ToySettings(CommandSettings):
 
 @dataclass(frozen=True)
 class Plan:
-    """What to run: the target, the samplers by name, and every setting."""
+    """What to run: the target, the samplers by name, every setting, and a rule that may end it."""
 
     target: Target
     samplers: dict[str, samplers.AnySampler]
     settings: ToySettings
+    until: Until | None = None
 
 
 def make_plan(request: Request) -> Plan:
@@ -66,6 +68,7 @@ def make_plan(request: Request) -> Plan:
         **asked.target_settings,
     }
     _check_counts(asked)
+    until = options.rule(asked.until, asked.chains, (asked.steps - asked.burn_in) // asked.thin)
     target = _target(asked.target, asked.temperature, for_target)
     compare = None if "sampler" in request.in_options else asked.compare
     names = samplers.names_to_compare(compare) if compare else [samplers.known_name(asked.sampler)]
@@ -87,6 +90,7 @@ def make_plan(request: Request) -> Plan:
             target_settings=for_target,
             settings=settings,
         ),
+        until,
     )
 
 

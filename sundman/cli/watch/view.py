@@ -24,7 +24,6 @@ from sundman.estimate import Estimate
 from sundman.store import StoreError
 from sundman.store.directory import open_run
 from sundman.verdict.checks import ERRORS, ESS, RHAT, TEMPERATURE
-from sundman.watch.events import BlockReport
 from sundman.watch.follow import Convergence, LogTail, RunHistory
 from sundman.watch.progress import count, duration, figure, fraction, lines
 
@@ -215,7 +214,7 @@ class RunView:
         """The run on several lines, of a terminal ``width`` characters wide."""
         shown = [self.title()]
         if self._history.report is not None:
-            report = _weighted(self._history.report)
+            report = self._history.report
             stage = _STAGES.get(self.state, report.stage)
             shown += lines(report, self._history.pace, stage, self._history.temperature, width)
         shown += [f"  {label:<19}  {value}" for label, value in self._facts()]
@@ -259,17 +258,21 @@ class RunView:
         facts = [
             ("stage", report.stage),
             ("time", duration(report.seconds)),
-            ("time to go", duration(left) if self.state == "running" else "-"),
+            (
+                "time to go" if report.look is None else "time to go, at most",
+                duration(left) if self.state == "running" else "-",
+            ),
             ("draws", f"{count(report.draws)} of {count(report.total_draws)}"),
             ("speed", "-" if pace.steps is None else f"{count(pace.steps)} steps/s"),
             ("chains lost", f"{report.diverged} of {report.chains}"),
+            *([] if report.look is None else [("until", f"{report.look.rule}: {report.look}")]),
             *(fact for fact in self._facts() if fact[0] != "U per chain"),
         ]
-        about["fraction"] = fraction(report)
+        about["fraction"] = fraction(report, _STAGES.get(self.state, ""))
         about["facts"] = [list(fact) for fact in facts]
         about["stats"] = [
             [name.replace("_", " "), *(figure(value) for value in summary)]
-            for name, summary in _weighted(report).stats.items()
+            for name, summary in report.stats.items()
         ]
         return about
 
@@ -313,22 +316,6 @@ class RunView:
             return None
         value, error = self._convergence.temperature
         return None if math.isnan(error) else [value - 2 * error, value + 2 * error]
-
-
-def _weighted(report: BlockReport) -> BlockReport:
-    """The report with weighted means of U and the temperature, where the log has them.
-
-    Its own count each draw once, which of a sampler with varying steps is not the law's mean.
-    """
-    if report.by_chain is None:
-        return report
-    stats, weight = dict(report.stats), np.asarray(report.by_chain.weight)
-    for name in ("potential", "temperature"):
-        values = np.asarray(getattr(report.by_chain, name))
-        if name in stats and values.shape == weight.shape and weight.sum() > 0:
-            mean = np.where(weight > 0, weight * values, 0.0).sum() / weight.sum()
-            stats[name] = stats[name]._replace(mean=float(mean))
-    return report._replace(stats=stats)
 
 
 def _finite(value: float) -> float | None:
