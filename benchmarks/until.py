@@ -96,9 +96,9 @@ def errors(rule: tuple[float, float], rho: float, number: int) -> dict:
     }
 
 
-def cost(kind: str, rounds: int, data: str | None) -> dict:
+def cost(kind: str, rounds: int) -> dict:
     """Seconds of a run with a rule that is never met, by those without, in turn."""
-    never = sundman.until(ess=1e3, rhat=1 + 1e-9)
+    never = sundman.until(ess=400, rhat=1 + 1e-9)
     if kind == "star":
         target, arguments = sundman.targets.star(), {"chains": 4, "steps": 1_000_000}
         sampler = sundman.sgld(1e-4)
@@ -106,7 +106,7 @@ def cost(kind: str, rounds: int, data: str | None) -> dict:
         target, arguments = sundman.targets.gaussian(100), {"chains": 4, "steps": 200_000}
         sampler = sundman.sgld(1e-2)
     else:
-        split = sundman.data.digits(data).train
+        split = sundman.data.digits().train
         init = sundman.models.mlp_init(jax.random.key(0), [64, 50, 50, 10])
         target = sundman.Posterior(sundman.models.mlp_apply, data=tuple(split))
         arguments = {"chains": 4, "steps": 10_000, "thin": 10, "batch_size": 360, "init": init}
@@ -134,7 +134,6 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--runs", type=int, default=1000)
     parser.add_argument("--rounds", type=int, default=7)
-    parser.add_argument("--data", default=None)
     default = Path(__file__).parent / "results" / "until.json"
     parser.add_argument("--output", type=Path, default=default)
     options = parser.parse_args()
@@ -147,7 +146,7 @@ def main() -> None:
 
     for kind in ("star", "gaussian, d = 100", "digits"):
         if (name := f"cost, {kind}") not in results:
-            note(name, cost(kind, options.rounds, options.data))
+            note(name, cost(kind, options.rounds))
     for rho in (0.9, 0.98):
         for text, rule in RULES.items():
             if (name := f"{text}, correlation {rho}") not in results:

@@ -22,7 +22,9 @@ from sundman.run.state import Chain
 from sundman.run.step import Plan, step
 
 BLOCK_BYTES = 64 * 2**20
-FIRST_LOOK, LOOKS = 100, 10  # draws before a rule looks first; looks as the draws double, about
+_FIRST_LOOK = 100  # draws before a rule looks at them
+_LOOK_AGAIN = 10  # when there are a tenth more
+_SHORTEST = 64  # of the usual block: to look at still shorter ones would take longer than they do
 _OPERATIONS = 1e10
 _LEAST_PER_STEP = 1e3
 
@@ -135,23 +137,22 @@ def block_at(done: int, size: Sizes) -> int:
     """How many draws a block has that begins after ``done`` draws, if nothing cuts it short."""
     if not size.growing:
         return size.draws
-    if done < FIRST_LOOK:
-        return min(size.draws, FIRST_LOOK - done)
-    return min(size.draws, -(-done // LOOKS))
+    growing = _FIRST_LOOK - done if done < _FIRST_LOOK else -(-done // _LOOK_AGAIN)
+    return min(size.draws, max(growing, size.draws // _SHORTEST))
 
 
 def looks(pieces: Sequence[Piece]) -> set[int]:
     """The numbers of draws after which a rule looks at the run, all at ends of pieces.
 
-    The first is at 100, each further one when there are a tenth more, so that a run of any length
-    is looked at some dozens of times.
+    The first is after 100 draws, each further one when there are a tenth more, so that a run of any
+    length is looked at some dozens of times.
     """
-    numbers, done, due = set[int](), 0, FIRST_LOOK
+    numbers, done, due = set[int](), 0, _FIRST_LOOK
     for piece in pieces:
         done += piece.draws
         if piece.draws and done >= due:
             numbers.add(done)
-            due = done + -(-done // LOOKS)
+            due = done + -(-done // _LOOK_AGAIN)
     return numbers
 
 

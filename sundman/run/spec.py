@@ -77,9 +77,10 @@ def until(
 
     The run ends when both ``ess`` and ``rhat``, of those that are given, are met by U and by every
     component that is looked at, up to 20 of the kept values; of a network by U and the loss on some
-    training rows. It is looked at after 100 draws per chain and then whenever there are a tenth
-    more, so it has up to a tenth more draws than it needs. It ends in any case after ``seconds``,
-    or when the steps are used up. Which it was is in ``draws.ended``, the verdict and the report.
+    training rows. It is looked at after 100 draws per chain (of a target whose steps take less than
+    a microsecond, after some thousands) and then whenever there are a tenth more, so it has up to a
+    tenth more draws than it needs. It ends in any case after ``seconds``, or when its steps are
+    used up. Which it was is in ``draws.ended``, the verdict and the report.
 
     Errors of a run that was stopped so are a little too small, since it was stopped when they
     looked small: see "Stop when done" in the documentation for how much.

@@ -1,10 +1,11 @@
 """Stop when done: rules that end a run before its steps are used up.
 
 A rule looks at the run at ends of blocks, first after 100 draws and then whenever there are a tenth
-more, so that its cost is bounded. It looks at U and at some components of the kept values; of a
-network, whose weights move when its predictions have long settled, at U and the loss on some
-training rows. All are taken at evenly spaced draws, a power of two apart: what is seen after n
-draws is a function of these n draws, so that a run that is resumed stops where it would have.
+more (:mod:`sundman.run.schedule`), so that its cost is bounded. It looks at U and at some
+components of the kept values; of a network, whose weights move when its predictions have long
+settled, at U and the loss on some training rows. All are taken at evenly spaced draws, a power of
+two apart: what is seen after n draws is a function of these n draws, so that a run that is resumed
+stops where it would have.
 
 A chain that is stopped when its numbers look good was also lucky: docs/runs.md says by how much.
 """
@@ -35,7 +36,7 @@ from sundman.verdict.summary import (
 )
 from sundman.watch.events import Look
 
-_ROWS_PER_EFFECTIVE_DRAW = 32  # or half as many: then fast parts take at most a sixteenth of ESS
+_ROWS_PER_EFFECTIVE_DRAW = 16  # or half as many: then fast parts take at most an eighth of ESS
 _FEWEST_ROWS, _FEWEST_ROWS_PER_CHAIN = 4096, 128
 _NUMBERS = 2**19  # looked at, about
 _COMPONENTS = 20
