@@ -78,8 +78,9 @@ class Ended(NamedTuple):
     def from_json(cls, stored: Mapping[str, Any]) -> Ended:
         """What :meth:`as_json` wrote; raises ValueError if it is not that."""
         try:
-            *fields, look = (stored[name] for name in cls._fields)
-            ended = cls(*fields, None if look is None else Look(**look))
+            look = None if stored["look"] is None else Look(**stored["look"])
+            rest: dict[str, Any] = {n: v for n, v in stored.items() if n != "look"}
+            ended = cls(look=look, **rest)
             str(ended)
         except (KeyError, TypeError, ValueError) as error:
             raise ValueError(f"how it ended makes no sense ({error})") from None
