@@ -21,12 +21,15 @@ from sundman import _chunks
 from sundman._types import DrawsArray, PyTree
 from sundman.draws.trust import Ended
 from sundman.posterior import Posterior
+from sundman.run import hosts
+from sundman.run.devices import Layout
+from sundman.run.inputs import posterior_of
 from sundman.run.schedule import looks
 from sundman.run.setup import RunSetup
 from sundman.run.spec import RunSpec, Until
 from sundman.run.state import RunState
 from sundman.run.step import Record
-from sundman.verdict.checks import are_weights, posterior_of
+from sundman.verdict.checks import are_weights
 from sundman.verdict.summary import (
     components,
     effective_draws,
@@ -62,7 +65,7 @@ class StopRule:
     def __init__(self, until: Until, spec: RunSpec, setup: RunSetup) -> None:
         self.look: Look | None = None
         self.ended: Ended | None = None
-        self._until, self._most = until, spec.draws
+        self._until, self._most, self._layout = until, spec.draws, setup.layout
         self._looks = looks(setup.pieces) if until.looks else set[int]()
         self._trace = _Trace(spec, until.ess or 0.0)
 
@@ -89,7 +92,7 @@ class StopRule:
         values, weight, potential = jax.tree.map(
             chains_first, (record.values, record.weight, record.stats["potential"])
         )
-        self._trace.add(values, weight, potential)
+        self._trace.add(values, weight, potential, self._layout)
 
     def after_piece(self, state: RunState, *, over: bool = False, lost: bool = False) -> None:
         """Look at the run, if it is time to, and decide.
@@ -101,7 +104,7 @@ class StopRule:
         """
         done = state.progress
         late = self._until.seconds is not None and done.seconds >= self._until.seconds
-        late &= done.draws > 0
+        late = bool(hosts.highest(int(late and done.draws > 0))[0])  # all processes do the same
         if over or late or done.draws in self._looks:
             self.look = self._trace.look(str(self._until), done.draws)
         met = done.draws in self._looks or over
@@ -157,19 +160,36 @@ class _Trace:
             self._stride *= 2
             self._values, self._weight = self._values[:, ::2], self._weight[:, ::2]
 
-    def add(self, values: PyTree, weight: DrawsArray, potential: DrawsArray) -> None:
-        """Take in further draws, all with axes (chain, draw, ...)."""
+    def add(
+        self,
+        values: PyTree,
+        weight: DrawsArray,
+        potential: DrawsArray,
+        layout: Layout | None = None,
+    ) -> None:
+        """Take in further draws, all with axes (chain, draw, ...).
+
+        Args:
+          values: what was kept of them.
+          weight: theirs.
+          potential: U.
+          layout: which chains the values are of, if not of all.
+        """
         if not self._labels:
             self.begin(values)
         before, self._draws = self._draws, self._draws + weight.shape[1]
         self.make_room(self._draws)
         some = slice(-before % self._stride, None, self._stride)
-        U = np.asarray(potential[:, some], np.float64)
-        columns = [U.reshape(*U.shape[:2], -1)[..., 0]]  # of several replicas, the first
         if self._loss is not None:
-            columns.append(self._loss(values, some))
+            columns = [self._loss(values, some)]
         elif len(self._labels) > 1:
-            columns += [each.at(some) for each in components(values, self._components)]
+            columns = [each.at(some) for each in components(values, self._components)]
+        else:
+            columns = []
+        if layout is not None:
+            columns = layout.gather_local(columns, 0)
+        U = np.asarray(potential[:, some])
+        columns = [U.reshape(*U.shape[:2], -1)[..., 0], *columns]  # of several replicas, the first
         new = np.stack([np.asarray(each, np.float64) for each in columns], axis=2)
         self._values = np.concatenate([self._values, new], axis=1)
         added = np.asarray(weight[:, some], np.float64)

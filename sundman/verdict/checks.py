@@ -49,8 +49,7 @@ def _average(column: np.ndarray, weight: np.ndarray) -> Estimate:
     return Estimate(float(value), float(error))
 
 
-def posterior_of(target: object) -> Posterior | None:
-    """The posterior that is sampled, if it is one, by whatever estimator of its gradient."""
+def _posterior(target: object) -> Posterior | None:
     posterior = target if isinstance(target, Posterior) else getattr(target, "posterior", None)
     return posterior if isinstance(posterior, Posterior) else None
 
@@ -62,7 +61,7 @@ def is_network(draws: Draws, target: object) -> bool:
 
 def are_weights(positions: PyTree, target: object) -> bool:
     """Whether positions, (chain, draw, ...), are the weights of a model with many of them."""
-    if posterior_of(target) is None:
+    if _posterior(target) is None:
         return False
     return sum(math.prod(leaf.shape[2:]) for leaf in jax.tree.leaves(positions)) >= _NETWORK
 
@@ -206,7 +205,7 @@ def _again(draws: Draws, target: TargetLike | None) -> Temperatures | None:
     if target is None or not draws.has_position or steps * chains < _STEPS_FOR_GRADIENTS:
         return None
     rows = None
-    if posterior_of(target) is not None:
+    if _posterior(target) is not None:
         rows = _affordable_rows(draws, target, _GRADIENTS)
         if rows is None:
             return None
@@ -217,7 +216,7 @@ def _again(draws: Draws, target: TargetLike | None) -> Temperatures | None:
 
 def _affordable_rows(draws: Draws, target: TargetLike | None, evaluations: int) -> int | None:
     """How many rows an evaluation may have, if all cost a fiftieth of the run; None: no data."""
-    posterior = posterior_of(target)
+    posterior = _posterior(target)
     if posterior is None or posterior.host is not None:
         return None
     batch = draws.settings.get("batch_size") or getattr(target, "batch_size", None)
@@ -255,7 +254,7 @@ def predictions(draws: Draws, target: TargetLike | None) -> Iterator[Reason]:
     stand still where they do not: the loss on training rows says where the chain is.
     """
     rows = _affordable_rows(draws, target, _FORWARD)
-    posterior = posterior_of(target)
+    posterior = _posterior(target)
     if rows is None or posterior is None or not is_network(draws, target):
         return
     losses, weight = losses_of_rows(draws, posterior, max(rows, _FEWEST_ROWS), _LOOKED_AT)

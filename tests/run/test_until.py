@@ -179,10 +179,10 @@ def test_killed_between_its_last_state_and_the_word_that_it_is_finished(
 
     told = disk_sink.progress_of
 
-    def die(state, *, finished, **rest):
+    def die(state, layout, *, finished, **rest):
         if finished:
             raise Crash
-        return told(state, finished=finished, **rest)
+        return told(state, layout, finished=finished, **rest)
 
     monkeypatch.setattr(disk_sink, "progress_of", die)
     with pytest.raises(Crash):
