@@ -194,3 +194,66 @@ BAD = {
         _on(_log_density, sundman.sgld(0.01), init=jnp.ones(3), chains=4, steps=2000),
     ),
 }  # fmt: skip
+
+
+def _classifier(rows=300, features=12, hidden=14, classes=4):
+    """A network of 242 weights whose labels are drawn from another one, somewhat noisy."""
+    rng = np.random.default_rng(4)
+    x = rng.normal(size=(rows, features)).astype(np.float32)
+    teacher = np.tanh(x @ rng.normal(size=(features, 6))) @ rng.normal(size=(6, classes))
+    y = (2.0 * teacher + rng.gumbel(size=(rows, classes))).argmax(axis=1)
+    prior = {"kernel": sundman.priors.gaussian(1.0), "bias": sundman.priors.gaussian(5.0)}
+    posterior = sundman.Posterior(sundman.models.mlp_apply, data=(x, y), prior=prior)
+    starts = jax.vmap(lambda key: sundman.models.mlp_init(key, (features, hidden, classes)))
+    return posterior, starts(jax.random.split(jax.random.key(6), 4))
+
+
+CLASSIFIER, STARTS = _classifier()
+
+
+def _classify(sampler, *, starts=STARTS, rows=None, **options):
+    options = {"chains": 4, "burn_in": 3000, "steps": 15_000, "thin": 15, **options}
+
+    def run(key):
+        target = gradients.minibatch(CLASSIFIER, rows)
+        return sundman.sample(target, sampler, key=key, init=starts, per_chain=True, **options)
+
+    return run
+
+
+def _one_without_outputs(starts):
+    """The hidden units of chain 2 so far below 0 that nothing comes out of them."""
+    bias = starts["layer_0"]["bias"].at[2].add(-2000.0)
+    return {**starts, "layer_0": {**starts["layer_0"], "bias": bias}}
+
+
+GOOD_NETWORKS = {
+    "sghmc": _classify(sundman.sghmc(0.025)),
+    "baoab": _classify(sundman.baoab(0.03)),
+    "obabo": _classify(sundman.obabo(0.025)),
+}
+
+
+def _stuck(key):
+    """Chains that have settled, each somewhere else, and then move too little to meet."""
+    settled = _classify(sundman.baoab(0.03), steps=100, thin=1)(jax.random.fold_in(key, 1))
+    return _classify(sundman.baoab(0.002), starts=settled.last, burn_in=0, steps=600, thin=1)(key)
+
+
+_HOT = {"burn_in": 1000, "steps": 4000, "thin": 4}
+BAD_NETWORKS = {
+    "too hot by the step": ("temperature", _classify(sundman.sgld(8e-3), **_HOT)),
+    "too hot by noise": ("temperature", _classify(sundman.sgld(1.2e-3), rows=10, **_HOT)),
+    "not burnt in": (
+        "U still falling",
+        _classify(sundman.baoab(0.002), burn_in=0, steps=1000, thin=1),
+    ),
+    "a chain at chance level": (
+        "chance level",
+        _classify(
+            sundman.baoab(0.03), starts=_one_without_outputs(STARTS), burn_in=200, steps=1000,
+            thin=1,
+        ),
+    ),
+    "chains that disagree": ("R-hat of the loss", _stuck),
+}  # fmt: skip

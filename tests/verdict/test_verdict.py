@@ -11,7 +11,7 @@ import sundman
 from sundman import targets
 from sundman.draws import Reason
 from sundman.verdict import checks
-from tests.verdict.runs import BAD, GAUSSIAN, GOOD, LOGISTIC
+from tests.verdict.runs import BAD, BAD_NETWORKS, GAUSSIAN, GOOD, GOOD_NETWORKS, LOGISTIC
 
 pytestmark = pytest.mark.filterwarnings("error::sundman.TrustWarning")
 
@@ -38,6 +38,23 @@ def test_silent_on_good_runs(name, key):
     assert draws.verdict.ok, draws.verdict
     assert draws.verdict.reasons == ()
     assert draws.verdict.note == ""
+
+
+def slow_unless(quick, names):
+    return [pytest.param(n, marks=[] if n in quick else [pytest.mark.slow]) for n in names]
+
+
+@pytest.mark.parametrize("name", slow_unless((), GOOD_NETWORKS))
+def test_silent_on_good_networks(name, key):
+    draws = GOOD_NETWORKS[name](key)
+    assert draws.verdict.ok, draws.verdict
+
+
+@pytest.mark.parametrize("name", slow_unless({"a chain at chance level"}, BAD_NETWORKS))
+def test_catches_what_is_wrong_with_a_network(name, key):
+    check, run = BAD_NETWORKS[name]
+    draws, _ = told(run, key)
+    assert check in [reason.check for reason in draws.verdict.reasons], draws.verdict
 
 
 @pytest.mark.parametrize("name", BAD)
