@@ -12,10 +12,11 @@ import typer
 import sundman
 from sundman.cli import farm, options
 from sundman.cli.bnn import repeat as repeat_bnn
-from sundman.cli.bnn.plan import BnnSettings
+from sundman.cli.bnn.plan import BnnSettings, make_plan
+from sundman.cli.bnn.run import run_networks
 from sundman.cli.errors import UserError, as_user_error
 from sundman.cli.output import console, print_line, print_table, resumable, runs_in
-from sundman.cli.settings import SETTINGS, command_of
+from sundman.cli.settings import SETTINGS, Request, command_of
 from sundman.cli.toy import repeat as repeat_toy
 from sundman.draws.stored import ended_of
 from sundman.report import Table
@@ -149,8 +150,8 @@ def merge(
     farm.collect(directory, others or [])
     if not (directory / SETTINGS).is_file() or command_of(directory / SETTINGS) != "bnn":
         raise UserError(f"{directory} is not of sundman bnn; give the --output of its tasks")
-    settings = BnnSettings.read(directory / SETTINGS)
-    seed, seeds = int(settings.get("seed", 0)), int(settings.get("seeds", 1))
+    plan = make_plan(Request(BnnSettings.read(directory / SETTINGS)))
+    seed, seeds = plan.settings.seed, plan.settings.seeds
     names = [f"seed-{number}" for number in range(seed, seed + seeds)]
     missing = farm.unfinished(directory, names)
     if missing:
@@ -159,7 +160,7 @@ def merge(
             f"{', ...' if len(missing) > 5 else ''}; run their tasks again, or go on here with: "
             f"sundman resume {directory}"
         )
-    repeat_bnn(directory.expanduser().absolute(), None)
+    run_networks(plan, directory.expanduser().absolute(), resuming=True)
 
 
 def export(
