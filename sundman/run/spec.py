@@ -82,8 +82,9 @@ def until(
     tenth more draws than it needs. It ends in any case after ``seconds``, or when its steps are
     used up. Which it was is in ``draws.ended``, the verdict and the report.
 
-    Errors of a run that was stopped so are a little too small, since it was stopped when they
-    looked small: see "Stop when done" in the documentation for how much.
+    The numbers that end a run are those of the look at which they were good enough: the true number
+    of effective draws is within some 20% of what was asked. Stated errors stay right: see "Stop
+    when done" in the documentation.
 
     Args:
       ess: effective draws of all chains together, as :func:`sundman.estimate.ess` has them.

@@ -7,7 +7,7 @@ settled, at U and the loss on some training rows. All are taken at evenly spaced
 two apart: what is seen after n draws is a function of these n draws, so that a run that is resumed
 stops where it would have.
 
-A chain that is stopped when its numbers look good was also lucky: docs/runs.md says by how much.
+A run that is stopped when its numbers look good was also lucky: docs/runs.md says by how much.
 """
 
 from __future__ import annotations
