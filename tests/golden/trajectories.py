@@ -2,8 +2,8 @@
 
     python tests/golden/trajectories.py          # write tests/golden/trajectories.npz anew
 
-They were made by version 0.1.0 (fixed keys, 500 steps, every tenth kept). A path may be written
-anew only for a reason that is stated with it.
+They were made by version 0.1.0, that of ``ubu`` by 0.2.0, which brought it (fixed keys, 500 steps,
+every tenth kept). A path may be written anew only for a reason that is stated with it.
 """
 
 from __future__ import annotations
