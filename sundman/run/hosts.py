@@ -16,7 +16,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager, suppress
 from typing import TypeVar
 
@@ -138,7 +138,7 @@ def is_first() -> bool:
 
 
 @contextmanager
-def talking() -> Iterator[None]:
+def talking() -> Generator[None]:
     """Turn the error of a collective inside into a :class:`HostLostError`."""
     try:
         yield
