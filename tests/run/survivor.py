@@ -104,8 +104,26 @@ AGAIN = ("streamed", "spread", "spread otherwise")
 """Their call is made again; of several processes only the first knows whether there is a run."""
 
 
+class Pause:
+    """A watcher that sleeps after each block, so that a run takes long and costs nothing."""
+
+    def __init__(self, seconds: float) -> None:
+        self.seconds = seconds
+
+    def log(self, values: dict[str, float], step: int) -> None:
+        time.sleep(self.seconds)
+
+
 def main(kind: str, path: str) -> None:
     blocks._OPERATIONS = 2e6  # a block is a few draws, so that there is much to interrupt
+    if kind == "paced":  # for two minutes, and written as often as by default
+        if runs.exists(Path(path)):
+            sundman.resume(path)
+            return
+        arguments = toy()
+        key, watchers = jax.random.key(5), [Pause(2.0)]
+        sundman.sample(**arguments, key=key, burn_in=400, store=path, watchers=watchers)
+        return
     stored._FLUSH_SECONDS = 0.0
     again = kind in AGAIN
     if runs.exists(Path(path)) and not again:

@@ -22,6 +22,7 @@ from tests.run.test_kill import assert_identical, draws_done, finish, start
 from tests.store.runs import Do, assert_same, run, whole
 
 CUTS = 24
+PACED_SECONDS = 150.0  # of a run that sleeps after each of its blocks
 
 
 class Disk:
@@ -167,6 +168,30 @@ def test_power_cut_on_ext4(ext4, tmp_path, kind):
     for image in images:
         finish(kind, image / "run")
         assert_identical(image / "run", reference)
+
+
+@pytest.mark.slow
+def test_power_cut_on_ext4_at_the_default_cadence(ext4, tmp_path):
+    """Draws go to disk every ten seconds, states every thirty; twenty cuts at any moment."""
+    mounted, cut = ext4
+    process, images = start("paced", mounted / "run"), []
+    while draws_done(mounted / "run") < 0:
+        assert process.poll() is None
+        time.sleep(0.01)
+    generator, began = random.Random(8), time.monotonic()
+    for moment in sorted(generator.uniform(0.0, PACED_SECONDS) for _ in range(19)):
+        time.sleep(max(0.0, began + moment - time.monotonic()))
+        if process.poll() is None:
+            process.send_signal(signal.SIGSTOP)
+            images.append(cut())
+            process.send_signal(signal.SIGCONT)
+    process.communicate()
+    images.append(cut())
+    assert len(images) == 20
+    assert len({draws_done(image / "run") for image in images}) > 5
+    for image in images:
+        finish("paced", image / "run")
+        assert_identical(image / "run", mounted / "run")
 
 
 def test_the_first_state_is_durable_before_the_run_has_a_name(tmp_path, monkeypatch):
