@@ -83,7 +83,7 @@ def measure(name: str, bias: float) -> dict[str, Any]:
     assert stated is not None
     sd = np.sqrt(draws.variance())
 
-    def share(x: np.ndarray) -> list[float]:
+    def share(x: Any) -> list[float]:
         return np.round(100 * x / sd, 4).tolist()
 
     columns = {
