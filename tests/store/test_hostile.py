@@ -132,6 +132,7 @@ KINDS = {
     "settings that are none": lambda p: edit(p / "run.json", settings=[1, 2]),
     "a structure that is none": lambda p: edit(p / "run.json", structure={"values": "x" * 100}),
     "a verdict that is none": lambda p: edit(p / "verdict.json", reasons=[1]),
+    "an end that is none": lambda p: edit(p / "progress.json", ended={"by": [], "look": 3}),
     "a foreign chunk": lambda p: chunk(p).write_bytes(bytes(len(chunk(p).read_bytes()))),
 }
 
