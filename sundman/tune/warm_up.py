@@ -117,8 +117,9 @@ def begin(
         matrix,
         independent,
         most_burn_in,
-        by_gradient,
     )
+    # Rounds take no noise out, so there the kick of the noise must count as an error of the step.
+    problem = problem._replace(by_gradient=by_gradient and not problem.by_rounds)
     unit = np.eye(d) if matrix else np.ones(d)
     left = windows.lengths(auto, exact=problem.exact)
     left = rounds.lengths() if problem.by_rounds else left
