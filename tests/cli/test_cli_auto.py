@@ -1,11 +1,13 @@
 """The sampler that tunes itself, from the command line."""
 
 import json
+import math
 
 import numpy as np
 import pytest
 
 import sundman
+from sundman.cli.bnn.plan import BnnSettings, _lengths
 from sundman.cli.bnn.plan import make_plan as bnn_plan
 from sundman.cli.errors import UserError
 from sundman.cli.settings import Request
@@ -88,6 +90,17 @@ def test_all_rows_of_a_table_up_to_some_size(tmp_path):
     larger = bnn_plan(Request(in_options=own_data(tmp_path, 30_000)))
     assert larger.lengths.batch == 24_000 // 16
     assert larger.lengths.burn_in_steps == 0
+
+
+@pytest.mark.parametrize("rows", [1438, 1797, 2001, 7001])
+@pytest.mark.parametrize("tuned_parameters", [5000, None])
+def test_the_last_batch_of_an_epoch_is_not_much_shorter(rows, tuned_parameters):
+    """A batch of two rows has a gradient so noisy that it would rule the step of all."""
+    batch = _lengths(BnnSettings(), 10, rows, tuned_parameters).batch
+    batches = math.ceil(rows / batch)
+    assert batches * batch - rows < batches
+    if tuned_parameters is not None and rows < 2000:
+        assert batches == 4
 
 
 def test_positions_take_bounded_memory(tmp_path):

@@ -277,9 +277,11 @@ def _lengths(
     full_batch = classes is None and size <= rows_at_once
     usual = min(32 if size <= 20_000 else 100, size)
     if tuned and classes is None:  # the noise of small batches would allow tiny steps only
-        usual = max(usual, size // _AUTO_BATCHES)
+        usual = max(usual, math.ceil(size / _AUTO_BATCHES))
     elif tuned:
-        usual = max(usual, min(size // _AUTO_BATCHES_OF_CLASSES, _AUTO_BATCH_OF_CLASSES))
+        quarter = math.ceil(size / _AUTO_BATCHES_OF_CLASSES)
+        usual = max(usual, min(quarter, _AUTO_BATCH_OF_CLASSES))
+    usual = math.ceil(size / math.ceil(size / usual))  # no short last batch, which would be noisy
     batch = asked.batch or (size if full_batch else usual)
     if batch > size:
         raise UserError(f"batch={batch} is more than the {size} training rows; use a smaller one")
