@@ -70,12 +70,14 @@ class AccuracyBudget:
       chains: of each row.
       thin: steps between draws, of a minibatch sampler.
       seeds: repetitions of a row.
+      rows: the rows by name; None: all.
     """
 
     budgets: tuple[tuple[int, int], ...]
     chains: int
     thin: int
     seeds: int
+    rows: tuple[str, ...] | None = None
 
     @property
     def gradients_of_chain(self) -> int:
@@ -127,7 +129,13 @@ SCALES = {
         robustness=NetworkBudget(width=50, epochs=4, burn_in=2, thin=50, seeds=1),
         steps=(0.1, 0.5, 0.8),
         path=500_000,
-        accuracy=AccuracyBudget(((2_000, 1), (5_000, 1), (20_000, 4)), chains=4, thin=20, seeds=1),
+        accuracy=AccuracyBudget(
+            ((2_000, 1), (5_000, 1), (20_000, 4)),
+            chains=4,
+            thin=20,
+            seeds=1,
+            rows=("SGLD", "SA-SGLD", "SGLD, mean step of SA-SGLD"),
+        ),
         ablation=False,
     ),
     "standard": Scale(

@@ -156,7 +156,7 @@ def run_unit(task: Task, prior: str, name: str, seed: int) -> Numbers:
         "settings": row.settings if name in ROWS else "matched",
         "prior": prior,
         "seed": seed,
-        **asdict(budget),
+        **{name: value for name, value in asdict(budget).items() if name != "rows"},
     }
     unit = f"posterior-accuracy/{prior}-{name.replace(' ', '-').replace(',', '')}-{seed}"
     return task.cache.get_or_run(
@@ -273,7 +273,7 @@ def run(task: Task) -> Findings:
     """Every row asked for, under each prior whose true predictive is at hand."""
     known = [prior for prior in PRIORS if reference_path(prior) is not None]
     seeds = task.seeds or [task.seed + i for i in range(task.scale.accuracy.seeds)]
-    names = NAMES if task.rows is None else tuple(task.rows)
+    names = tuple(task.rows or task.scale.accuracy.rows or NAMES)
     for name in names:
         if name not in NAMES:
             raise ValueError(f"the rows are {'; '.join(NAMES)}; got {name!r}")

@@ -5,12 +5,18 @@ from __future__ import annotations
 import base64
 import importlib
 import json
+import multiprocessing
+import os
 import tempfile
 import time
+import warnings
 from collections.abc import Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
+
+import jax
 
 import sundman
 from sundman import check
@@ -37,6 +43,22 @@ _MODULES = {
     "posterior-accuracy": "posterior_accuracy",
 }
 NAMES = tuple(_MODULES)
+# Short experiments mostly compile, which takes one core each, so they are run beside each other.
+# The longest come first; the curves are made from the chains of the table.
+_BESIDE = (
+    ("table1", "fig-logprob"),
+    ("theory",),
+    ("posterior-accuracy",),
+    ("fig-star",),
+    ("fig-robustness",),
+    ("fig-muller-brown",),
+)
+_CONFIG = (
+    "jax_enable_compilation_cache",
+    "jax_compilation_cache_dir",
+    "jax_persistent_cache_min_compile_time_secs",
+    "jax_persistent_cache_min_entry_size_bytes",
+)
 PAPER = """@article{rajpal2025adaptive,
   title = {Adaptive Stepsizing for Stochastic Gradient {Langevin} Dynamics in {Bayesian} Neural
            Networks},
@@ -206,9 +228,11 @@ def run(
             )
     where = Path(directory).expanduser().absolute()
     task = Task(ResultCache(where, scale, console), SCALES[scale], seed, data, rows, seeds)
-    if name == "all":
-        return joined([_one(each, task) for each in NAMES])
-    return _one(name, task)
+    if name != "all":
+        return _one(name, task)
+    if scale == "quick" and (processes := min(len(_BESIDE), os.cpu_count() or 1)) > 1:
+        return joined(_all_in_processes(task, processes))
+    return joined([_one(each, task) for each in NAMES])
 
 
 def units(name: str, scale: str, seed: int = 0) -> list[tuple[str, list[int] | None]]:
@@ -266,6 +290,39 @@ def _one(name: str, task: Task) -> Result:
     )
     result.write(task.cache.directory)
     return result
+
+
+def _configure(values: dict[str, object]) -> None:
+    """The compilation cache of this process is that of the one which began it."""
+    warnings.filterwarnings("ignore", message="Error .* persistent compilation cache entry")
+    for name, value in values.items():
+        jax.config.update(name, value)
+
+
+def _several(names: Sequence[str], task: Task) -> list[Result]:
+    """Experiments one after the other, in a process of their own."""
+    return [_one(name, task) for name in names]
+
+
+def _all_in_processes(task: Task, processes: int) -> list[Result]:
+    """Every experiment; some at the same time, silently, told of when they are done."""
+    console, silent = task.cache.console, replace(task, cache=replace(task.cache, console=None))
+    done: dict[str, Result] = {}
+    spawned = multiprocessing.get_context("spawn")
+    config = {name: getattr(jax.config, name) for name in _CONFIG}
+    with ProcessPoolExecutor(processes, spawned, _configure, (config,)) as pool:
+        futures = [pool.submit(_several, names, silent) for names in _BESIDE]
+        try:
+            for future in as_completed(futures):
+                for result in future.result():
+                    done[result.name] = result
+                    if console is not None:
+                        seconds = f"{result.wall_seconds:.0f} s"
+                        console.print(f"{task.cache.scale} {result.name}: done, {seconds}")
+        except BaseException:
+            pool.shutdown(cancel_futures=True)
+            raise
+    return [done[name] for name in NAMES]
 
 
 def joined(results: Sequence[Result]) -> Result:

@@ -14,7 +14,7 @@ import platform
 import zlib
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, fields, is_dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 
 import jax
 import jax.numpy as jnp
@@ -155,7 +155,8 @@ def _projected(tree: PyTree) -> Array:
     return jnp.stack([jnp.asarray(sum(sums), jnp.float32), jnp.float32(optax.tree.norm(wide))])
 
 
-@jax.jit
+# It runs once: it is compiled as fast as can be, not to run fast.
+@partial(jax.jit, compiler_options={"xla_backend_optimization_level": 0})
 def _probe(plan: Plan, chain: Chain, batch: PyTree) -> dict[str, Array]:
     """What U, the sampler and the user's functions give at points around the first position."""
     first = chain.position

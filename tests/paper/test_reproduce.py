@@ -4,8 +4,8 @@ import functools
 
 import pytest
 
-from sundman.paper import NAMES, network, run, toys
-from sundman.paper.experiment import SCALES, ResultCache, ToyBudget
+from sundman.paper import NAMES, network, reproduce, run, toys
+from sundman.paper.experiment import SCALES, ResultCache, Task, ToyBudget
 from sundman.paper.toys import Toy
 
 ROWS = ["gaussian/sa-sgld"]
@@ -81,3 +81,19 @@ def test_every_experiment_runs(name, tmp_path):
     assert type(result).read(tmp_path / f"{name}-test.json") == result
     again = run(name, scale="test", data="digits", directory=tmp_path)
     assert again.numbers == result.numbers
+
+
+@pytest.mark.slow
+def test_experiments_beside_each_other_give_the_same(tmp_path, monkeypatch):
+    beside = (("fig-muller-brown",), ("theory",))
+    monkeypatch.setattr(reproduce, "_BESIDE", beside)
+    monkeypatch.setattr(reproduce, "NAMES", ("fig-muller-brown", "theory"))
+    lines = []
+    console = type("Console", (), {"print": lambda self, *objects: lines.append(objects)})()
+    task = Task(ResultCache(tmp_path / "beside", "test", console), SCALES["test"])
+    together = reproduce._all_in_processes(task, 2)
+    assert len(lines) == 2
+    for result in together:
+        alone = run(result.name, scale="test", directory=tmp_path / "alone")
+        assert result.numbers == alone.numbers
+        assert result.verdicts == alone.verdicts
