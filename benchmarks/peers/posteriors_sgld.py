@@ -16,7 +16,7 @@ from peers.torch_loops import Problem
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore", FutureWarning)  # of tensordict, about how it is used there
-    import posteriors
+    import posteriors.sgmcmc
 
 
 def sgld(problem: Problem, h: float) -> Callable[[int], None]:
