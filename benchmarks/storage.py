@@ -10,11 +10,13 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import jax
@@ -38,25 +40,32 @@ def compare(directory: str | None, steps: int, rounds: int) -> dict:
     posterior, rest = network(directory)
     sampler = sundman.sgld(posterior.time_step(0.01, kinetic=False))
 
-    spent = [0.0]
-    keep = stored.DiskSink.after_piece
+    writing, syncing = [0.0], [0.0]
 
-    def timed(*arguments, **options) -> None:
-        began = time.perf_counter()
-        keep(*arguments, **options)
-        spent[0] += time.perf_counter() - began
+    def timed(function: Callable, seconds: list[float]) -> Callable:
+        def call(*arguments, **options) -> object:
+            began = time.perf_counter()
+            try:
+                return function(*arguments, **options)
+            finally:
+                seconds[0] += time.perf_counter() - began
 
-    stored.DiskSink.after_piece = timed  # writing happens here and nowhere else
-    shares = []
+        return call
+
+    # writing happens here and nowhere else
+    stored.DiskSink.after_piece = timed(stored.DiskSink.after_piece, writing)
+    os.fsync = timed(os.fsync, syncing)
+    shares, synced = [], []
 
     def run(store: Path | None) -> float:
-        spent[0] = 0.0
+        writing[0] = syncing[0] = 0.0
         draws = sundman.sample(
             posterior, sampler, steps=steps, thin=100, store=store, progress=False, **rest
         )
         seconds = draws.settings["seconds"]
         if store is not None:
-            shares.append(spent[0] / (seconds - spent[0]))
+            shares.append(writing[0] / (seconds - writing[0]))
+            synced.append(syncing[0] / seconds)
         return seconds / steps
 
     run(None)
@@ -80,6 +89,8 @@ def compare(directory: str | None, steps: int, rounds: int) -> dict:
         "ratio_range": [min(ratios), max(ratios)],
         "writing_over_computing": statistics.median(shares),
         "writing_over_computing_range": [min(shares), max(shares)],
+        "fsync_over_run": statistics.median(synced),
+        "fsync_over_run_range": [min(synced), max(synced)],
     }
 
 
@@ -129,7 +140,8 @@ def main() -> None:
     print(
         f"memory {row['memory_ms']:.3f} ms  disk {row['disk_ms']:.3f} ms  ratio "
         f"{row['ratio']:.3f} ({row['ratio_range'][0]:.3f}-{row['ratio_range'][1]:.3f}), "
-        f"writing / computing {row['writing_over_computing']:.4f}"
+        f"writing / computing {row['writing_over_computing']:.4f}, of a run in fsync "
+        f"{row['fsync_over_run']:.4f} (at most {row['fsync_over_run_range'][1]:.4f})"
     )
     for kind, draws in (("network", 150), ("star", 5_000_000)):
         few, many = (peak(kind, n, options.data) for n in (draws, 10 * draws))

@@ -7,7 +7,7 @@ with stages is not drawn from while it explores, nor in the burn-in.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -96,9 +96,16 @@ def _count(jaxpr: Jaxpr) -> float:
 
 def bytes_per_draw(chain: Chain, plan: Plan) -> int:
     """What a draw of all chains takes in memory."""
-    values = jax.eval_shape(jax.vmap(plan.collect), chain.position)
-    size = sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(values))
+    size = _bytes_of_values(plan.collect, *structure_of(chain.position))
     return size + 4 * (2 + len(plan.stats)) * len(chain.state.key)
+
+
+@lru_cache(maxsize=256)
+def _bytes_of_values(
+    collect: Callable[[PyTree], PyTree], structure: PyTreeDef, shapes: Shapes
+) -> int:
+    values = jax.eval_shape(jax.vmap(collect), shapes_of(structure, shapes))
+    return sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(values))
 
 
 def sizes(chain: Chain, plan: Plan, thin: int, batch: PyTree, at_once: int | None) -> Sizes:
