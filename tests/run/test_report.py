@@ -108,4 +108,4 @@ def test_watching_costs_less_than_a_hundredth(shape, tmp_path):
             watcher.close(True)
         return (end - begin) / number
 
-    assert min(cost_per_block() for _ in range(8)) < 0.01 * takes
+    assert any(cost_per_block() < 0.01 * takes for _ in range(40))  # the least, if undisturbed
