@@ -125,9 +125,10 @@ def wrapped(printed: str) -> str:
 
 
 def without_numbers(printed: str) -> str:
-    """What remains the same on another machine: the words."""
+    """What remains the same on another machine: the words; numbers in brackets may be padded."""
     words = _NUMBER.sub("#", re.sub("[\u2581-\u2588]+", "", printed))
-    return re.sub(r"\s+", " ", words).strip()
+    unpadded = re.sub(r"(?<=[\[(])\s+|\s+(?=[\])])", "", words)
+    return re.sub(r"\s+", " ", unpadded).strip()
 
 
 def outputs(text: str) -> dict[int, Block]:
