@@ -10,6 +10,7 @@ have the cores.
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Callable, Generator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -79,7 +80,7 @@ def runs_in_threads(positions: PyTree) -> bool:
 
 
 def _is_large(leaves: Sequence[Array]) -> bool:
-    return sum(leaf[0].size for leaf in leaves) >= _LARGE
+    return sum(math.prod(leaf.shape[1:]) for leaf in leaves) >= _LARGE
 
 
 def map_in_threads(
@@ -121,16 +122,18 @@ def _settings(values: Mapping[str, object]) -> Generator[None]:
         yield
 
 
-@partial(jax.jit, static_argnames=("number",))
 def split(tree: PyTree, number: int) -> list[PyTree]:
-    """The part of each of ``number`` chains, with an axis for it."""
-    return [jax.tree.map(lambda leaf, i=i: leaf[i : i + 1], tree) for i in range(number)]
+    """The part of each of ``number`` chains, with an axis for it; on the host, as is :func:`join`.
+
+    These arrays are small and on the CPU: a program of their own would take longer to compile.
+    """
+    host = jax.tree.map(np.asarray, tree)
+    return [jax.tree.map(lambda leaf, i=i: leaf[i : i + 1], host) for i in range(number)]
 
 
-@jax.jit
 def join(parts: Sequence[PyTree]) -> PyTree:
     """One tree of what :func:`split` took apart."""
-    return jax.tree.map(lambda *leaves: jnp.concatenate(leaves), *parts)
+    return jax.device_put(jax.tree.map(lambda *leaves: np.concatenate(leaves), *parts))
 
 
 def map_sequentially(run: Callable[..., PyTree], plan: Plan, *chains: PyTree) -> PyTree:

@@ -14,7 +14,7 @@ import platform
 import zlib
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, fields, is_dataclass
-from functools import lru_cache, partial
+from functools import partial
 
 import jax
 import jax.numpy as jnp
@@ -25,19 +25,18 @@ from jaxlib import version as jaxlib_version
 
 import sundman
 from sundman import native
-from sundman._trees import PyTreeDef, Shapes, leaf_names, shapes_of, skeleton, structure_of
+from sundman._trees import leaf_names, skeleton
 from sundman._types import PyTree, Settings
 from sundman.data.batches import HostBatches
 from sundman.noise import Stream
 from sundman.posterior import Posterior
 from sundman.run import hosts
-from sundman.run.chain_mapping import each_chain
-from sundman.run.inputs import TargetLike
+from sundman.run.inputs import TargetLike, first_of
 from sundman.run.setup import RunSetup
 from sundman.run.sinks import columns
 from sundman.run.spec import RunSpec
 from sundman.run.state import Chain, RunState
-from sundman.run.step import Plan, step
+from sundman.run.step import Plan, traced_step
 from sundman.samplers import SamplerState
 from sundman.store.structure import structure_to_json
 from sundman.targets import Target
@@ -187,8 +186,8 @@ def probe(setup: RunSetup, state: RunState) -> dict[str, list[float]]:
     """The probe of a run, at its first state: numbers by what they are of."""
     plan = setup.plan
     if plan.stacked:
-        plan = plan.replace(sampler=jax.tree.map(lambda leaf: leaf[0], plan.sampler), stacked=False)
-    chain = jax.tree.map(lambda leaf: leaf[0], state.now)
+        plan = plan.replace(sampler=first_of(plan.sampler), stacked=False)
+    chain = first_of(state.now)
     probed = _probe(plan, chain, setup.example)
     return {name: np.asarray(part, np.float64).ravel().tolist() for name, part in probed.items()}
 
@@ -290,29 +289,25 @@ def describe(spec: RunSpec, setup: RunSetup, state: RunState, like: PyTree) -> S
     }
 
 
-@lru_cache(maxsize=256)
 def _record(
-    structure: PyTreeDef, shapes: Shapes
+    setup: RunSetup, chains: Chain
 ) -> tuple[PyTree, jax.ShapeDtypeStruct, dict[str, jax.ShapeDtypeStruct]]:
-    """The shapes of what is kept of a draw: values, weight and statistics, with axes (chain, ...).
+    """The shapes of what is kept of a draw, with axes (chain, ...): values, weight, statistics."""
+    number = len(chains.state.key)
+    *_, weight, stats = traced_step(setup.plan, chains, setup.example).out_info
 
-    Runs of one structure share what is found: tracing a network's step takes most of a second.
-    """
-    plan, chain, batch = shapes_of(structure, shapes)
+    def of_all(leaf: jax.ShapeDtypeStruct) -> jax.ShapeDtypeStruct:
+        return jax.ShapeDtypeStruct((number, *leaf.shape), leaf.dtype)
 
-    def all_chains(plan: Plan, chains: Chain, batch: PyTree) -> PyTree:
-        return each_chain(lambda one, c: step(one, c, batch)[2:], plan, chains)
-
-    values = jax.eval_shape(jax.vmap(plan.collect), chain.position)
-    return values, *jax.eval_shape(all_chains, plan, chain, batch)
+    values = jax.eval_shape(jax.vmap(setup.plan.collect), chains.position)
+    return values, *jax.tree.map(of_all, (weight, stats))
 
 
 def layout(
     spec: RunSpec, setup: RunSetup, state: RunState
 ) -> tuple[dict[str, PyTree], dict[str, tuple[tuple[int, ...], np.dtype]]]:
     """The pytrees of a run without their numbers, and name -> (shape, dtype) of its arrays."""
-    chain = state.now
-    values, weight, stats = _record(*structure_of((setup.plan, chain, setup.example)))
+    values, weight, stats = _record(setup, state.now)
     shapes = {
         name: ((leaf.shape[0], spec.draws, *leaf.shape[1:]), leaf.dtype)
         for name, leaf in columns(values, weight, stats).items()

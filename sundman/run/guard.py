@@ -8,6 +8,7 @@ to be good.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import ModuleType
@@ -56,12 +57,12 @@ def rise(value: Number, low: Number, scale: Number | float) -> Number:
 
 def size_of(positions: PyTree) -> int:
     """d, for positions with a leading axis of chains."""
-    return sum(leaf[0].size for leaf in jax.tree.leaves(positions))
+    return sum(math.prod(leaf.shape[1:]) for leaf in jax.tree.leaves(positions))
 
 
-def rise_scale(size: int, temperature: ArrayLike) -> Array:
+def rise_scale(size: int, temperature: ArrayLike, numpy: ModuleType = jnp) -> Array:
     """d max(T, 1); of a stacked sampler, for each chain."""
-    return size * jnp.maximum(temperature, 1.0)
+    return size * numpy.maximum(temperature, 1.0)
 
 
 def all_finite(positions: PyTree) -> Array:

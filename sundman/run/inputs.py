@@ -213,7 +213,7 @@ def _one_per_chain(init: PyTree, chains: int, target: TargetLike, per_chain: boo
         return False
     value, _ = _value(target)
     whole = _is_scalar(value, init)
-    sliced = _is_scalar(value, jax.tree.map(lambda leaf: leaf[0], init))
+    sliced = _is_scalar(value, first_of(init))
     if whole and sliced:
         return any(leaf.ndim > 1 for leaf in leaves)
     return sliced
@@ -226,7 +226,7 @@ def _check_rows(init: PyTree, chains: int, target: TargetLike) -> None:
     if chains == 1 or len(rows) > 1 or not any(leaf.ndim > 1 for leaf in leaves):
         return
     value, _ = _value(target)
-    if _is_scalar(value, jax.tree.map(lambda leaf: leaf[0], init)):
+    if _is_scalar(value, first_of(init)):
         raise ValueError(
             f"init has {rows.pop()} rows, each of which could be a position, and chains={chains}: "
             "give one row for each chain, or say per_chain=False if it is one position"
@@ -242,7 +242,7 @@ def first_positions(
     if init is None:
         raise ValueError("init is needed: the first position, or one for each chain")
     check.params(init, "init")
-    init = jax.tree.map(jnp.asarray, init)
+    init = jax.device_put(init)  # which compiles nothing, as jnp.asarray does for each shape
     check.finite(init, "init")
     value, prepare = _value(target)
     if _one_per_chain(init, chains, target, per_chain):
@@ -250,9 +250,17 @@ def first_positions(
             raise ValueError(
                 f"init has {len(jax.tree.leaves(init)[0])} positions for chains={chains}"
             )
-        prepare(jax.tree.map(lambda leaf: leaf[0], init))
-        _check_scalar(value, jax.tree.map(lambda leaf: leaf[0], init))
+        first = first_of(init)
+        prepare(first)
+        _check_scalar(value, first)
         return jax.tree.map(jnp.array, jax.vmap(prepare)(init))
     position = prepare(init)
     _check_scalar(value, init)
-    return jax.tree.map(lambda leaf: jnp.repeat(leaf[None], chains, axis=0), position)
+    return jax.device_put(
+        jax.tree.map(lambda leaf: np.repeat(np.asarray(leaf)[None], chains, axis=0), position)
+    )
+
+
+def first_of(positions: PyTree) -> PyTree:
+    """The position of the first chain."""
+    return jax.device_put(jax.tree.map(lambda leaf: np.asarray(leaf)[0], positions))

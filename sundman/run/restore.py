@@ -6,7 +6,6 @@ import warnings
 from dataclasses import asdict
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from sundman._files import sync_directory
@@ -129,8 +128,8 @@ def _as_state(run: Run, saved: checkpoint.Tree, first: RunState) -> RunState:
         return read
 
     return RunState(
-        chains=jax.tree.map(jnp.asarray, part("chains", first.chains)),
-        averages=jax.tree.map(jnp.asarray, part("averages", first.averages)),
+        chains=jax.device_put(part("chains", first.chains)),
+        averages=jax.device_put(part("averages", first.averages)),
         divergences=Divergences(*part("divergences", first.divergences)),
         progress=Progress(*(leaf.item() for leaf in part("progress", first.progress))),
     )

@@ -17,9 +17,8 @@ from jax.extend.core import Jaxpr, jaxprs_in_params
 from sundman._trees import PyTreeDef, Shapes, shapes_of, structure_of
 from sundman._types import PyTree
 from sundman.clocks import Stages
-from sundman.run.chain_mapping import each_chain
 from sundman.run.state import Chain
-from sundman.run.step import Plan, step
+from sundman.run.step import Plan, traced_step
 
 BLOCK_BYTES = 64 * 2**20
 _FIRST_LOOK = 100  # draws before a rule looks at them
@@ -50,19 +49,10 @@ class Sizes(NamedTuple):
     growing: bool = False
 
 
-def operations_per_step(chain: Chain, plan: Plan, batch: PyTree) -> float:
+def operations_per_step(chains: Chain, plan: Plan, batch: PyTree) -> float:
     """Operations of one step of all chains, about: enough to size a block by."""
-    return _operations(*structure_of((plan, chain, batch)))
-
-
-@lru_cache(maxsize=256)
-def _operations(structure: PyTreeDef, shapes: Shapes) -> float:
-    plan, chain, batch = shapes_of(structure, shapes)
-
-    def all_chains(plan: Plan, chain: Chain, batch: PyTree) -> Chain:
-        return each_chain(lambda one, c: step(one, c, batch)[0], plan, chain)
-
-    return max(_count(jax.make_jaxpr(all_chains)(plan, chain, batch).jaxpr), _LEAST_PER_STEP)
+    one = _count(traced_step(plan, chains, batch).jaxpr.jaxpr)
+    return max(len(chains.state.key) * one, _LEAST_PER_STEP)
 
 
 def _shape(value: object) -> tuple[int, ...]:

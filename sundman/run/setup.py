@@ -112,8 +112,7 @@ def prepare(
         gradient = replicated(gradient, replicas)
         positions = copies(positions, replicas)
         collect, average = OfColdest(collect), average and OfColdest(average)
-    first = jax.tree.map(lambda leaf: leaf[0], positions)
-    sampler.of_chain(0).integrator.init(first)  # its checks see values
+    sampler.of_chain(0).integrator.init(inputs.first_of(positions))  # its checks see values
     stacked = sampler.stacked is not None
     chains = start_chains(positions, sampler, spec.key, stacked=stacked)
     chains = with_memory(chains, gradient)
@@ -129,7 +128,8 @@ def prepare(
         size = size._replace(growing=growing)
     guard = Guard(
         scale=np.broadcast_to(
-            np.asarray(rise_scale(size_of(chains.position), sampler.temperature)), (spec.chains,)
+            rise_scale(size_of(chains.position), np.asarray(sampler.temperature), np),
+            (spec.chains,),
         ),
         thin=spec.thin if spec.thin_time is None else None,
         restart=spec.on_divergence == "restart",

@@ -10,6 +10,7 @@ import jax
 import jax.numpy as jnp
 import optax
 from jax import Array
+from jax.stages import Traced
 
 from sundman import native
 from sundman._types import PyTree
@@ -132,3 +133,24 @@ def step(
     if plan.weighting != "leaving" or plan.sampler.integrator.has_weights:
         stats["dt"] = after.clock.dt
     return Chain(moved, after, memory), jnp.isfinite(loss), weight, stats
+
+
+def traced_step(plan: Plan, chains: Chain, batch: PyTree) -> Traced:
+    """The step of one of the chains, traced as the loops trace it, which they need not do again.
+
+    Args:
+      plan: of the loop; its sampler may be stacked.
+      chains: with a leading axis.
+      batch: an example, if data are streamed.
+
+    Returns:
+      Its ``jaxpr``, and ``out_info``, the shapes of what it returns.
+    """
+    if plan.stacked:
+        plan = plan.replace(sampler=jax.tree.map(_of_one, plan.sampler), stacked=False)
+    return step.trace(plan, jax.tree.map(_of_one, chains), batch)
+
+
+def _of_one(leaf: Array) -> jax.ShapeDtypeStruct:
+    weak = getattr(leaf, "weak_type", False)  # a numpy array has no such thing
+    return jax.ShapeDtypeStruct(leaf.shape[1:], leaf.dtype, weak_type=weak)

@@ -7,7 +7,6 @@ import math
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-import jax.numpy as jnp
 import numpy as np
 
 from sundman._types import PyTree
@@ -156,7 +155,7 @@ def dynamics(problem: Problem, warm: WarmUp, *, gain: float = 1.0) -> Dynamics:
     return Dynamics(
         problem.gradient,
         problem.example,
-        jnp.asarray(warm.scale, warm.walk.position.dtype),
+        np.asarray(warm.scale, warm.walk.position.dtype),
         problem.temperature,
         warm.gamma,
         problem.auto.aim(warm.chains) * warm.share,

@@ -92,8 +92,9 @@ def begin(
       independent: whether minibatches will be independent of each other in the run.
       most_burn_in: steps of burn-in at most, where the sampler itself burns in.
     """
-    walk, same_gradient, same_value = _start(gradient, positions, key, jnp.float32(temperature))
-    exact, by_gradient = bool(same_gradient & same_value), bool(~same_gradient & same_value)
+    walk, same_gradient, same_value = _start(gradient, positions, key, np.float32(temperature))
+    exact = bool(same_gradient) and bool(same_value)
+    by_gradient = not bool(same_gradient) and bool(same_value)
     d = walk.position.shape[1]
     if d == 0:
         raise TuningError("the position has no coordinate: there is nothing to sample")
@@ -124,7 +125,7 @@ def begin(
     left = windows.lengths(auto, exact=problem.exact)
     left = rounds.lengths() if problem.by_rounds else left
     warm = WarmUp(walk, auto.first_step, 1.0, unit, left=left)
-    h, trials = bracket(dynamics(problem, warm), walk, jnp.float32(warm.h))
+    h, trials = bracket(dynamics(problem, warm), walk, np.float32(warm.h))
     if gave_up(int(trials)):
         _explain_no_step(float(h), warm.h)
     h = float(h)
@@ -185,8 +186,8 @@ def _whitened_baoab(problem: Problem, warm: WarmUp) -> tuple[Chosen, Array]:
         noise = warm.noise if warm.noise.size else np.zeros_like(scale)
         values, vectors = np.linalg.eigh(scale.T @ noise @ scale)
         scale, sigma = scale @ vectors, np.sqrt(np.maximum(values, 0.0))
-        momentum = jnp.asarray(np.asarray(momentum, np.float64) @ vectors, dtype)
-    numbers = jnp.asarray(scale, dtype)
+        momentum = jax.device_put((np.asarray(momentum, np.float64) @ vectors).astype(dtype))
+    numbers = jax.device_put(scale.astype(dtype))
     adaptive = problem.exact and warm.coordinates > 1  # in one dimension its own bias shows
     chosen = Chosen(
         method="baoab",
@@ -197,7 +198,7 @@ def _whitened_baoab(problem: Problem, warm: WarmUp) -> tuple[Chosen, Array]:
         rank=0,
         share=0.0,
         scale=numbers if scale.ndim == 2 else unravel(numbers),
-        sigma=unravel(jnp.asarray(sigma, dtype)) if sigma.size else None,
+        sigma=unravel(jax.device_put(sigma.astype(dtype))) if sigma.size else None,
         dense=scale.ndim == 2,
         exact=problem.exact,
     )

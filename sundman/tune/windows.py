@@ -58,8 +58,8 @@ def advance(problem: Problem, warm: WarmUp) -> WarmUp:
     walk, h, lost, sums, traces = window(
         dynamics(problem, warm, gain=0.5 if last else 1.0),
         warm.walk,
-        jnp.asarray(_steps_of(warm), jnp.float32),
-        jnp.int32(number),
+        np.asarray(_steps_of(warm), np.float32),
+        np.int32(number),
         rows=rows,
     )
     result = _WindowResult(scales.host(sums), traces, number, rows, int(lost))
@@ -261,11 +261,12 @@ def _loudest(scale: np.ndarray, noise: np.ndarray, changes: np.ndarray) -> float
     return scales.widest(scales.inward(scale, changes[-1000:]) / math.sqrt(2))
 
 
+@jax.jit
 def _with_fresh_momenta(walk: Walk, temperature: float) -> Walk:
     def fresh(key: Array, step: Array, like: Array) -> Array:
         return gaussian(substream(Stream(key, step), Purpose.FRESH_MOMENTUM), like)
 
-    momentum = math.sqrt(temperature) * jax.vmap(fresh)(walk.key, walk.step, walk.momentum)
+    momentum = jnp.sqrt(temperature) * jax.vmap(fresh)(walk.key, walk.step, walk.momentum)
     return walk._replace(momentum=momentum, zeta=jnp.full_like(walk.zeta, -1.0))
 
 
