@@ -17,7 +17,7 @@ unexport PYTHONDONTWRITEBYTECODE
 # The peers we are timed against bring torch and their own requirements: an environment of their own.
 BENCH := $(VENV)-bench
 
-.PHONY: demo test test-slow test-all lint bench bench-scaling docs docs-test docs-figures constraints clean
+.PHONY: demo test test-ci test-slow test-all lint bench bench-scaling docs docs-test docs-figures constraints clean
 
 $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
@@ -38,6 +38,10 @@ demo: $(VENV)/.cli-installed
 
 test: $(VENV)/.test-installed
 	$(PYTEST)
+
+# The quick tests and those that take seconds: what CI runs.
+test-ci: $(VENV)/.test-installed
+	$(PYTEST) -m 'not slow'
 
 test-slow: $(VENV)/.test-installed
 	$(PYTEST) -m slow

@@ -5,8 +5,10 @@ Most of their time goes into compiling, and two things make that cheaper.
 - Compiled programs are shared by the processes and the tests of a session, and by later sessions:
   they are kept in ``.pytest_cache``. JAX finds a program there by the program itself, the version
   of the compiler and its flags, so one that has changed is compiled anew.
-- The quick tests compile with little optimisation, those of the laws with some: their programs run
+- The tests of CI compile with little optimisation, those of the laws with some: their programs run
   longer. The slow tests, and `make test-all`, which runs all of them, compile as users do.
+
+Programs stay in memory, too, and a process would grow to gigabytes: they are dropped between files.
 """
 
 import gc
@@ -26,10 +28,11 @@ if jax.__version_info__ < (0, 11):  # newer compilers stop at this flag
     CHEAPER += " --xla_cpu_use_fusion_emitters=false"
 SHARED = "SUNDMAN_TEST_COMPILED"
 MOST_BYTES = 2 * 1024**3
+MOST_MEMORY = 3 * 1024**3  # of a test process
 
 
 def _is_quick(config: pytest.Config) -> bool:
-    return config.option.markexpr == "not slow"
+    return config.option.markexpr.startswith("not slow")
 
 
 def _kept_programs(config: pytest.Config) -> Path:
@@ -82,3 +85,20 @@ def optimised(request):
     jax.config.update("jax_disable_most_optimizations", False)
     yield
     jax.config.update("jax_disable_most_optimizations", _is_quick(request.config))
+
+
+def _resident_memory() -> int:
+    """What this process has in memory, in bytes; 0 where the system does not tell."""
+    try:
+        pages = int(Path("/proc/self/statm").read_text().split()[1])
+    except OSError:
+        return 0
+    return pages * os.sysconf("SC_PAGE_SIZE")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _bounded_memory():
+    yield
+    if _resident_memory() > MOST_MEMORY:
+        jax.clear_caches()
+        gc.collect()

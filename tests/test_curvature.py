@@ -24,6 +24,7 @@ def hessian_diagonal(position):
     return unravel(jnp.diag(jax.hessian(lambda x: potential(unravel(x)))(flat)))
 
 
+@pytest.mark.long
 def test_exact_diagonal_of_a_tree():
     diagonal = curvature.exact(potential)(STREAM, POSITION)
     jax.tree.map(
@@ -33,6 +34,7 @@ def test_exact_diagonal_of_a_tree():
     )
 
 
+@pytest.mark.long
 def test_exact_diagonal_of_more_coordinates_than_are_done_at_once():
     x = jnp.linspace(-1.0, 1.0, 300)
     diagonal = curvature.exact(lambda x: jnp.sum(x**4) + jnp.sum(x) ** 2)(STREAM, x)

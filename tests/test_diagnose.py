@@ -58,6 +58,7 @@ def test_a_good_run():
     assert row.error == pytest.approx(np.sqrt(2 / 3 / (CHAINS * DRAWS) * 1.25 / 0.75), rel=0.25)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("factor", "verdict", "word"), [(1.2, "bad", "hot"), (0.8, "bad", "cold")])
 def test_a_wrong_temperature(factor, verdict, word):
     diagnosis = quiet(make(factor * autoregression(0.5, 1)), bowl)
@@ -207,6 +208,7 @@ def test_draws_on_disk(monkeypatch):
     assert [row.name for row in diagnosis] == [row.name for row in quiet(make(x), bowl)]
 
 
+@pytest.mark.long
 def test_a_posterior_one_draw_at_a_time(key):
     x = np.random.default_rng(12).normal(size=(50, 3)).astype(np.float32)
     y = (x @ np.ones(3) > 0).astype(np.int32)

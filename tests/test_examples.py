@@ -30,12 +30,14 @@ def test_digits_ensemble_beats_the_map_network(steps):
     assert ensemble["NLL"] < single["NLL"]
 
 
+@pytest.mark.long
 def test_a_sampler_in_a_hand_written_loop():
     found = load("training_loop").main(steps=3_000)
     assert found["accuracy"] > 0.95
     assert found["NLL"] < 0.2
 
 
+@pytest.mark.long
 def test_a_sweep_finds_the_good_steps_and_names_the_bad_one(capsys):
     with pytest.warns(sundman.DivergenceWarning, match=r"chain 3 \(h=0.0027\) ran away"):
         by_step, by_friction = load("step_sweep").main(steps=100_000)
@@ -103,6 +105,7 @@ def test_the_page_on_tuning_runs_as_printed():
     assert names["again"].tuning is None
 
 
+@pytest.mark.long
 def test_a_run_ends_when_it_is_done_and_is_made_longer(tmp_path, capsys):
     more = load("until").main(tmp_path / "run", ess=100)
     assert more.ended.by == "rule"

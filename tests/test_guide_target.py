@@ -88,6 +88,7 @@ def test_the_new_target_is_a_value(tests_of_targets: types.ModuleType) -> None:
         targets.named("ring", stiffness=-1.0)
 
 
+@pytest.mark.long
 def test_the_new_target_can_be_sampled(tests_of_targets: types.ModuleType) -> None:
     """With the steps that are suggested for it, to a few percent."""
     assert "ring" in targets.names()

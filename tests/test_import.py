@@ -52,6 +52,7 @@ def test_importing_sundman_is_light():
     assert not loaded & (OPTIONAL | HEAVY)
 
 
+@pytest.mark.long
 def test_sampling_in_memory_needs_no_optional_package():
     """Nor the locks of Unix: the optional packages and ``fcntl`` cannot be imported here."""
     names = OPTIONAL | {"fcntl"}
@@ -59,6 +60,7 @@ def test_sampling_in_memory_needs_no_optional_package():
     assert output_of(code) == "(1, 20, 2)\n"
 
 
+@pytest.mark.long
 def test_a_store_without_its_packages_names_the_extra(tmp_path):
     code = (
         WITHOUT.format(names=OPTIONAL)
@@ -76,6 +78,7 @@ except ModuleNotFoundError as error:
     assert not (tmp_path / "run").exists()
 
 
+@pytest.mark.long
 def test_the_command_without_its_packages_names_the_extra():
     code = "import sys; sys.stderr = sys.stdout\n" + WITHOUT.format(names=OPTIONAL)
     told = output_of(code + "from sundman.cli import run; print(run([]))")

@@ -125,6 +125,7 @@ def check_against_the_matrix(metric, G):
     np.testing.assert_allclose(root_divergence, of_root, atol=1e-5)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", CASES)
 def test_root_and_divergences_are_those_of_the_matrix(name):
     check_against_the_matrix(*CASES[name])
@@ -235,6 +236,7 @@ def test_repr_names_functions_and_shows_numbers():
     assert repr(metric_tensors.dense(matrix)) == "metric_tensors.dense(matrix)"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("make", "numbers"),
     [

@@ -136,6 +136,7 @@ def test_bad_arguments(network, key):
         sundman.map_estimate(host, jnp.zeros(3), key=key, steps=1)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("relative", [False, True])
 def test_non_centred_is_the_horseshoe_in_other_coordinates(key, relative):
     """U in (z, v) is U in (w, p) minus the log of the volume, up to a constant."""

@@ -59,6 +59,7 @@ def test_trace_and_histogram_show_the_draws_that_count(ax, key):
         sundman.plot.trace(ax, draws, "speed")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("noise", [pytest.param(0.0, marks=pytest.mark.slow), 1.0])
 def test_the_warm_up_window_by_window(key, noise):
     star = targets.star()

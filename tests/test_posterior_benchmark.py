@@ -8,6 +8,7 @@ from jax.flatten_util import ravel_pytree
 from benchmarks import auto_page, posteriors, scores
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "name",
     [
@@ -26,6 +27,7 @@ def test_potential_is_finite_and_has_its_gradient_at_the_start(name):
     assert f"d = {flat.shape[1]}" in problem.about
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", ["schools_centred", "varying_intercepts"])
 def test_two_forms_of_a_posterior_differ_by_the_volume_of_the_map(name):
     problem = posteriors.PROBLEMS[name]()

@@ -20,6 +20,7 @@ def examples(text=README):
     return re.findall(r"^```python\n(.*?)^```$", text, flags=re.DOTALL | re.MULTILINE)
 
 
+@pytest.mark.long
 def test_the_examples_run_and_sample_the_posterior(capsys):
     names = {}
     tuned, sampled, looped, _ = examples()

@@ -176,6 +176,7 @@ def test_jit_changes_nothing_but_rounding_of_one_array(key):
     assert_close(jitted, step_by_step)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(  # every sampler is run with vmapped chains in the law tests
     "name",
     [

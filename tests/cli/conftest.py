@@ -82,7 +82,7 @@ def blank_figures(request, monkeypatch):
     """
     from sundman.report import figures
 
-    if request.config.option.markexpr != "not slow":
+    if not request.config.option.markexpr.startswith("not slow"):
         return
     file = io.BytesIO()
     Image.new("RGB", (8, 8)).save(file, format="png")

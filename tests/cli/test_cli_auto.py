@@ -147,6 +147,7 @@ def test_toys_are_tuned_and_compared(succeeds, tmp_path):
     assert results(tmp_path / "again")["samplers"]["auto"]["estimate"] == first["auto"]["estimate"]
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("blank_figures")
 @pytest.mark.parametrize("classes", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_a_network_without_settings(succeeds, tmp_path, classes):

@@ -36,6 +36,7 @@ def check(code, out, err, part):
     assert "Traceback" not in out + err
 
 
+@pytest.mark.long
 def test_a_bad_command_in_a_process(shell, tmp_path):
     done = shell("toi", cwd=tmp_path)
     check(done.returncode, done.stdout, done.stderr, "did you mean")

@@ -21,6 +21,7 @@ def ok(done):
     return done.stdout
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("blank_figures")
 def test_toy_is_run_repeated_diagnosed_and_reported(succeeds, tmp_path):
     path = tmp_path / "star"
@@ -83,6 +84,7 @@ def stored_draws(store):
     return json.loads(progress.read_text())["draws"] if progress.exists() else 0
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("blank_figures")
 def test_a_stopped_run_says_how_to_go_on(shell, succeeds, tmp_path):
     long = ["--steps", "2000000", "--chains", "2", "--thin", "1000"]

@@ -18,6 +18,7 @@ def scores(path):
     return json.loads((path / "results.json").read_text())["scores"]
 
 
+@pytest.mark.long
 def test_tasks_share_a_directory_and_the_last_makes_the_report(here, tmp_path):
     array = [*NET, "--array-tasks", "2", "--output", "shared", "--array-task"]
     code, said, _ = here(*array, "0")

@@ -18,6 +18,7 @@ from sundman.report import Verdict
 SMALL = ["--steps", "200", "--burn-in", "100", "--chains", "2", "--thin", "5"]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("target", sundman.targets.names())
 def test_every_sampler_has_settings_for_every_target(target):
     plan = toy_plan(Request(in_options={"target": target, "compare": samplers.names()}))
@@ -52,6 +53,7 @@ def test_all_chains_lost_is_exit_code_1(here):
     assert failure == "sundman: all chains diverged; use a smaller step"
 
 
+@pytest.mark.long
 def test_the_last_line_is_the_verdict(here):
     hot = ["--noise-sigma", "5", "--sampler", "sgld", "--step", "0.1", "--steps", "8000"]
     code, out, err = here("toy", "gaussian", *hot, "--burn-in", "1000", "--chains", "4")
@@ -116,6 +118,7 @@ def test_every_sampler_has_settings_for_networks(tmp_path, name, task):
     assert 0 < step < 0.1
 
 
+@pytest.mark.long
 def test_a_run_made_in_python_is_resumed_diagnosed_and_reported(here, tmp_path):
     star = sundman.targets.star()
     run = {"key": jax.random.key(0), "chains": 2, "steps": 100, "store": tmp_path / "run"}
@@ -132,6 +135,7 @@ def test_a_run_made_in_python_is_resumed_diagnosed_and_reported(here, tmp_path):
     assert "--force" in err
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("blank_figures")
 def test_the_demo_ends_with_the_path_of_its_report(here, tmp_path, monkeypatch):
     star = sundman.targets.star()

@@ -28,6 +28,7 @@ def refuse_constant(constant):
     raise AssertionError(f"{constant} is not JSON")
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("blank_figures")
 def test_a_table_is_sampled_and_new_rows_are_predicted(succeeds, here, tmp_path):
     table = houses()
@@ -81,6 +82,7 @@ def test_a_table_is_sampled_and_new_rows_are_predicted(succeeds, here, tmp_path)
     assert "go on with: sundman resume run" in here("predict", "run", "two.csv")[2]
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("blank_figures")
 def test_classes_are_scored_over_seeds_and_predicted_with_their_names(succeeds, tmp_path):
     write_table(tmp_path / "t.csv", houses())

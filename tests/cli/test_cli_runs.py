@@ -70,6 +70,7 @@ def test_a_run_that_is_written_is_not_removed(made, capsys):
     assert "is being written" in capsys.readouterr().err
 
 
+@pytest.mark.long
 def test_the_rule_that_ended_a_run_is_listed_and_told(tmp_path, capsys):
     """By toy, its report, runs, watch; and extend takes another one."""
     out = tmp_path / "out"

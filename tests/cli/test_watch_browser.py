@@ -46,6 +46,7 @@ class Running:
         )  # fmt: skip
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("width", "scheme"), [(400, "dark"), (1200, "light")])
 def test_the_page_follows_the_run(browser, tmp_path, width, scheme):
     run = Running(tmp_path / "log.jsonl")

@@ -48,6 +48,7 @@ def steps(key, first, size, batch_size, count=None):
     return jax.vmap(lambda n: epoch_rows(Stream(key, n), size, batch_size))(number)
 
 
+@pytest.mark.long
 @given(st.integers(1, MOST), st.integers(0, 2**32 - 1))
 @example(1, 0)
 @example(2, 1)
@@ -111,6 +112,7 @@ def test_symmetric_order_is_an_epoch_and_its_mirror(size, batch_size):
     assert not np.array_equal(later, forward)  # the next pair has an order of its own
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("size", [20, 37])
 def test_orders_are_uniform(size):
     """Where a row goes, and where a pair of rows goes, over many keys."""
@@ -282,6 +284,7 @@ def epoch_order():
     return [np.asarray(row)[np.asarray(real)] for row, real in zip(rows, mask, strict=True)]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("thin, burn_in", [pytest.param(1, 0, marks=pytest.mark.slow), (3, 4)])
 def test_the_same_batches_give_the_same_run(thin, burn_in, monkeypatch):
     """Burn-in, thinning and however many batches are handed over at a time change nothing."""

@@ -74,6 +74,7 @@ def test_digits_bad_arguments(arguments, words):
         data.digits(**arguments)
 
 
+@pytest.mark.long
 def test_importing_the_package_does_not_import_scikit_learn():
     code = "import sys, sundman.data, sundman.metrics; sys.exit('sklearn' in sys.modules)"
     subprocess.run([sys.executable, "-c", code], check=True)

@@ -29,6 +29,7 @@ def test_exact_draws_at_a_temperature(part):
     assert found.error < 0.15
 
 
+@pytest.mark.long
 def test_a_step_that_heats_the_stiffest_direction():
     target = sundman.targets.gaussian(50, condition=1e4)
     draws = sundman.sample(

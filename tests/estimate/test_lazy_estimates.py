@@ -64,6 +64,7 @@ ESTIMATES = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", ESTIMATES)
 def test_on_disk_as_in_memory_a_piece_at_a_time(name, small, monkeypatch):
     stored = jax.tree.map(OnDisk, TREE)

@@ -78,6 +78,7 @@ def quartic() -> sundman.Draws:
     )
 
 
+@pytest.mark.long
 def test_work_takes_averages_back_to_the_exact_law(quartic, optimised):
     """E[f exp(-W)] / E[exp(-W)] is the exact average; the plain one is 5 errors off."""
     truth, f = float(targets.quartic().truth["grad2"]), np.asarray(quartic.values, np.float64)

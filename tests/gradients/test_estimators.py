@@ -60,6 +60,7 @@ def many(estimator, steps, begin=THERE, at=HERE):
     return np.asarray(found[0], np.float64), np.asarray(found[1]["w"], np.float64)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("name", "more"),
     [(name, {}) for name in MAKE]
@@ -420,6 +421,7 @@ def test_a_batch_that_a_stream_gives():
         estimator(stream, HERE)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", MAKE)
 def test_evaluations(name):
     """What a run asks for at each step, with the loss apart where it is cheaper."""

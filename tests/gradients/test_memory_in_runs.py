@@ -25,6 +25,7 @@ def run(name, model=lambda w, x: x @ w, **arguments):
     return sundman.sample(MAKE[name](posterior), sundman.sgld(2**-8), **settings | arguments)
 
 
+@pytest.mark.long
 @both
 def test_draws_by_time_are_from_the_same_path(name):
     """Three steps of 2^-8 are the time between draws."""

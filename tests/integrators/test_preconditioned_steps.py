@@ -133,6 +133,7 @@ def test_blockwise_steps():
         run(sundman.compose(coupled, clock), PARAMS, potential, 3)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float64"])
 def test_precisions(dtype, x64):
     x = jnp.array([1.0, -0.5], dtype)

@@ -151,6 +151,7 @@ def test_a_fixed_scale_and_any_temperature(temperature, optimised):
     assert np.mean(moved) > 0.5
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("rescale", [0.0, 0.7])
 def test_the_gradient_is_that_of_where_it_ends(rescale):
     own = target(priors.horseshoe(2.0), jnp.arange(ROWS) / 2.0)
@@ -251,6 +252,7 @@ def test_refused_in_a_sentence():
         sundman.scale_exchange(sgld, own, {"weights": jnp.ones((2, 3))})
 
 
+@pytest.mark.long
 def test_it_is_a_sampler_like_any_other():
     params = models.mlp_init(jax.random.key(0), SIZES)
     own = target(priors.horseshoe(2.0), jnp.arange(ROWS) / 2.0)

@@ -26,6 +26,7 @@ def test_stages_around_an_integrator_that_needs_more():
     assert float(state.motion.shares.sum()) == pytest.approx(1.0, rel=1e-5)
 
 
+@pytest.mark.long
 def test_the_hot_copies_are_hot_and_swap_with_their_neighbours():
     """On a flat potential every swap is taken; a step's update has the variance 2 T_r dt."""
     integrator = integrators.replica_exchange(0.5, ratios=(1.0, 4.0, 9.0), swap_rate=1e-9)

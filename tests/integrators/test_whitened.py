@@ -35,6 +35,7 @@ def path(potential, integrator, clock, start):
     return draws
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "scheme",
     [

@@ -76,6 +76,7 @@ def test_excess_variance_of_the_published_order() -> None:
     assert found == pytest.approx([61.3, 25.2, 8.9, 4.3], abs=0.1)
 
 
+@pytest.mark.long
 def test_excess_variance_by_the_transfer_operator() -> None:
     """.602 in one dimension as dtau -> 0, all orders in |x|/sigma included."""
     found = [
@@ -88,6 +89,7 @@ def test_excess_variance_by_the_transfer_operator() -> None:
     assert 2 * found[1] - found[0] == pytest.approx(1.602, abs=0.005)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("d", "chains"),
     [(1, 256), *(pytest.param(d, 2048, marks=pytest.mark.slow) for d in (1, 2))],

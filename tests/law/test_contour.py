@@ -130,6 +130,7 @@ def test_the_shares_of_the_bins_are_learnt() -> None:
     assert (abs(mean - wanted) < SIGMAS * error + 0.07 * wanted)[looked_at].all()
 
 
+@pytest.mark.long
 def test_a_flattened_gaussian_is_right_when_reweighted() -> None:
     """E[x²] of N(0, 1): 1, and Euler-Maruyama's h/2; far larger without the weights."""
     h, learn = 0.05, 4_000

@@ -60,6 +60,7 @@ def over_chains(values: Floats, weight: Floats) -> Estimate:
     return Estimate(means.mean(), means.std(ddof=1) / math.sqrt(len(means)))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("T", [0.3, pytest.param(1.0, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("name", ["sgld", "sghmc"])
 def test_the_law_of_a_gaussian(name: str, T: float) -> None:

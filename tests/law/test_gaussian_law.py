@@ -184,6 +184,7 @@ def test_exact_gradient_long(name: str, kind: str, T: float) -> None:
     check_gaussian(name, case(kind, T), T, longer=LONG, seed=12)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("name", "length"), short_if(NOISY, VARIANCE))
 def test_gradient_noise_heats_by_the_known_amount(name: str, length: float) -> None:
     """At sigma = 3: +25% to +63% for SGLD, +36% for BAOAB, and nothing for the thermostats."""

@@ -195,6 +195,7 @@ def check(draws, z, root, covariance: Floats, weight: Floats | None = None) -> N
     assert abs(trace.value - np.trace(wanted) / D) < SIGMAS * trace.error, f"trace {trace}"
 
 
+@pytest.mark.long
 @at_temperatures(QUICK)
 def test_shuffled_minibatches(name: str, T: float) -> None:
     draws, z, root = run(name, T, SLOW, replace=False)
@@ -241,6 +242,7 @@ def test_a_forgotten_temperature_fails() -> None:
         check(draws, z, root, shuffled(mean_step(draws), 0.5))
 
 
+@pytest.mark.long
 def test_forgotten_weights_fail() -> None:
     """All data at each step, and a clock that follows the gradient at once."""
     mean, precision = problem().mean, problem().precision

@@ -55,6 +55,7 @@ def temperatures(integrator, h, sigma, T=1.0, steps=STEPS):
 LOW_RANK = integrators.low_rank_baoab(gamma=1.0, rank=2, share=0.1)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("T", [1.0, pytest.param(0.3, marks=pytest.mark.slow)])
 def test_without_noise_it_has_the_law_of_baoab(T):
     value, error = temperatures(LOW_RANK, 0.2, 0.0, T)
@@ -83,6 +84,7 @@ def test_less_share_less_heat():
     assert heat[0] > 3 * errors[0]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("every", [2, 5])
 def test_it_finds_the_direction(every):
     integrator = LOW_RANK.with_temperature(1.0).replace(every=every)
@@ -102,6 +104,7 @@ def test_it_finds_the_direction(every):
     assert float(state.motion.variances[-1]) == pytest.approx(LOUD**2, rel=0.35)
 
 
+@pytest.mark.long
 def test_the_directions_are_those_of_the_whole_matrix():
     """The leading eigenvectors of old V' diag(s) V + (1 - old) rows' rows / k, over two arrays."""
     k, shapes = 3, {"a": (4, 2), "b": (5,)}

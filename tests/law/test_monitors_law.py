@@ -38,6 +38,7 @@ def sampler(monitor, omega: float, dtau: float, **changes) -> sundman.Sampler:
     return sundman.sa_sgld(dtau, omega=omega, lag="guarded", monitor=monitor, **settings)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "name",
     [

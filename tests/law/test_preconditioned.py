@@ -50,6 +50,7 @@ def predicted(T: float, power: float) -> float:
 temperatures = pytest.mark.parametrize("T", [0.3, pytest.param(1.0, marks=pytest.mark.slow)])
 
 
+@pytest.mark.long
 @temperatures
 @pytest.mark.parametrize(("correct", "power"), [(False, 1.0), (True, 0.0)])
 def test_memoryless_psgld_tends_to_the_predicted_law(T, correct, power, x64):

@@ -137,6 +137,7 @@ QUICK = {"sgld-4e-4", "scale-free-a.1", "sa-lm-6.4e-4", "S2"}
 assert REFERENCES.keys() >= QUICK
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "name", [pytest.param(n, marks=() if n in QUICK else pytest.mark.slow) for n in REFERENCES]
 )

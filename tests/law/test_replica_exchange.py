@@ -62,6 +62,7 @@ def exact_rate() -> float:
     return float(np.minimum(1.0, np.exp((1 - 1 / RATIO) * (U[:, 0] - U[:, 1]))).mean())
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("T", [0.3, pytest.param(1.0, marks=pytest.mark.slow)])
 def test_a_swap_keeps_the_law(T: float) -> None:
     change, rate = after_a_swap(T, 0.0, 0.0)

@@ -58,6 +58,7 @@ def log_metric(metric: Metric, x):
     return -np.log(np.asarray(inverse, np.float64))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("name", "T"),
     [

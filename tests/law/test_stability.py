@@ -38,6 +38,7 @@ def lost_of(sampler: sundman.Sampler, steps: int) -> int:
         return lost(run_star(sampler, steps))
 
 
+@pytest.mark.long
 @either_length
 def test_sgld_loses_its_first_chains_near_9e_4(steps: int) -> None:
     assert lost(run_star(sundman.sgld(7e-4), steps)) == 0
@@ -65,6 +66,7 @@ def test_guarded_lag_survives_where_plain_lag_does_not(steps: int) -> None:
     assert mean_step(guarded) == pytest.approx(3.7e-3, rel=0.05)
 
 
+@pytest.mark.long
 @either_length
 def test_adaptive_baoab_survives_twice_the_step(steps: int) -> None:
     assert lost_of(sundman.baoab(0.02), steps) >= (CHAINS // 8 if steps < 500_000 else 50)

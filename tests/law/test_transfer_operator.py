@@ -116,6 +116,7 @@ def check_sampler(lag: str, sigma: float, weighting: str, expected: float, mean_
     assert mean_step(draws) == pytest.approx(mean_dt, rel=0.01)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "weighting",
     ["leaving", *(pytest.param(w, marks=pytest.mark.slow) for w in ("arriving", "equal"))],
@@ -126,5 +127,6 @@ def test_sampler_has_the_law_of_the_operator(sigma: float, weighting: str) -> No
     check_sampler("none", sigma, weighting, getattr(law, weighting), law.mean_dt)
 
 
+@pytest.mark.long
 def test_lagged_sampler_has_the_law_of_the_operator() -> None:
     check_sampler("full", SIGMA, "leaving", *lagged_law())

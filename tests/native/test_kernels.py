@@ -100,6 +100,7 @@ def elsewhere(file, **environment) -> str:
     return done.stdout.strip()
 
 
+@pytest.mark.long
 def test_any_number_of_threads_gives_the_same_bits(tmp_path):
     one = elsewhere(tmp_path / "one.npy", NPROC="1", XLA_FLAGS="--xla_cpu_multi_thread_eigen=false")
     assert one == elsewhere(tmp_path / "two.npy", NPROC="2")
@@ -107,6 +108,7 @@ def test_any_number_of_threads_gives_the_same_bits(tmp_path):
     assert len(one) == len(hashlib.sha256().hexdigest())
 
 
+@pytest.mark.long
 def test_without_avx2(tmp_path):
     elsewhere(tmp_path / "portable.npy", SUNDMAN_PORTABLE="1")
     stream = Stream(jnp.array([3, 4], jnp.uint32), jnp.uint32(5))
@@ -114,6 +116,7 @@ def test_without_avx2(tmp_path):
     np.testing.assert_allclose(found, native.normals(stream, found.shape), rtol=0, atol=1e-5)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("noise", ["xla", "native"])
 @pytest.mark.parametrize("temperature", [pytest.param(1.0, marks=pytest.mark.slow), 0.3])
 def test_the_law_of_sgld_on_both_paths(noise, temperature, path, key):
@@ -141,6 +144,7 @@ def run(key, dtype=jnp.float32, **changes):
     return sundman.sample(target, sampler, init=init, key=key, steps=20, **changes)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("dtype", "chains"),
     [

@@ -39,6 +39,7 @@ def assert_same_gradient(found, wanted):
         np.testing.assert_allclose(ours, theirs, rtol=2e-4, atol=2e-4 * np.abs(theirs).max())
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "name",
     [pytest.param(n, marks=() if n in ("mixed", "laplace") else pytest.mark.slow) for n in PRIORS],

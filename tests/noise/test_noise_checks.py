@@ -112,12 +112,14 @@ def alarm_rate(check: Callable[[Any], float], sample: Callable[[], Any], repeats
     return float(np.mean([check(sample()) < 0.05 for _ in range(repeats)]))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("check", [*LAW, *ORDER])
 def test_alarms_are_as_rare_as_claimed(check: Callable[[Floats], float]) -> None:
     rng = np.random.default_rng(2)
     assert 0.0 < alarm_rate(check, lambda: rng.standard_normal(20_000), 200) < 0.13
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", BITS)
 def test_alarms_on_words_are_as_rare_as_claimed(name: str) -> None:
     rng = np.random.default_rng(3)
@@ -128,6 +130,7 @@ def test_alarms_on_words_are_as_rare_as_claimed(name: str) -> None:
     assert 0.0 < alarm_rate(BITS[name], sample, 200) < 0.13
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("check", LAW)
 def test_a_variance_one_percent_too_large_is_seen(check: Any, normals: Floats) -> None:
     assert check(normals * np.sqrt(1.01)) < 1e-6

@@ -174,6 +174,7 @@ for draw in (lambda s: words(s, (1000,)), lambda s: gaussian(s, jnp.zeros(1000))
 """
 
 
+@pytest.mark.long
 def test_sharding_over_two_devices_does_not_matter() -> None:
     environment = os.environ | {
         "JAX_NUM_CPU_DEVICES": "2",

@@ -47,6 +47,7 @@ def test_table_is_deterministic_and_goes_on(tmp_path, monkeypatch):
     assert curves.figures[0].png.startswith(b"\x89PNG")
 
 
+@pytest.mark.long
 def test_a_toy_run_is_deterministic(tmp_path):
     clock = {"alpha": 5.0, "m": 0.1, "M": 10.0, "r": 0.5, "psi": "published"}
     toy = Toy("quartic", 0.02, ToyBudget(16, 20_000, 100, 10), clock=clock, seed=1)

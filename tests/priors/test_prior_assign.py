@@ -170,6 +170,7 @@ def test_flax_linen():
     )
 
 
+@pytest.mark.long
 def test_flax_nnx():
     from flax import nnx
 
@@ -192,6 +193,7 @@ def test_flax_nnx():
     check_run(posterior, params)
 
 
+@pytest.mark.long
 def test_equinox():
     import equinox as eqx
 

@@ -23,6 +23,7 @@ PRIORS = {
 SIZES = [1e-38, 1e-30, 1e-12, 1e-6, 1e-3, 0.1, 1.0, 30.0, 1e3, 1e6]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", PRIORS)
 def test_gradients_by_finite_differences(name, x64):
     prior, rng = PRIORS[name], np.random.default_rng(3)

@@ -122,6 +122,7 @@ def test_hostile_text_is_shown_as_text(opened):
         assert text in settings
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("width", [360, 1200])
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_page_never_scrolls_sideways(opened, width, scheme):

@@ -36,6 +36,7 @@ def tables_of(report):
     return {table.title: table for section in report.sections for table in section.tables}
 
 
+@pytest.mark.long
 def test_two_stored_runs(stored):
     scores = Table("Test scores", ("score", "adaptive", "fixed"), [["NLL", "1", "2"]])
     report = sundman.report.of_runs(stored, tables=[scores], command="again")

@@ -44,6 +44,7 @@ def rendered(report):
     return sundman.report.render(report)
 
 
+@pytest.mark.long
 def test_stored_run_on_a_known_target(key, tmp_path):
     path = tmp_path / "a run"
     sundman.sample(
@@ -121,6 +122,7 @@ def test_lost_chains_are_told(key, lost):
     rendered(report)
 
 
+@pytest.mark.long
 def test_network_of_many_components_and_many_chains(key):
     position = {"kernel": jnp.zeros((20, 30)), "bias": jnp.zeros(30)}
     energy = lambda p: 0.5 * sum(jnp.sum(leaf**2) for leaf in jax.tree.leaves(p))  # noqa: E731

@@ -32,6 +32,7 @@ def turn_about(monkeypatch):
     return choose
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "more",
     [
@@ -81,6 +82,7 @@ def _network_block(width: int, horseshoe: bool, kernels: bool):
     return lowered.compile().memory_analysis(), size, rows + activations
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("horseshoe", [False, pytest.param(True, marks=pytest.mark.slow)])
 @pytest.mark.parametrize(
     "kernels, most", [(True, 4.0), pytest.param(False, 5.0, marks=pytest.mark.slow)]
@@ -103,6 +105,7 @@ def _bowl(x):
     return 0.5 * jnp.sum(x**2)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "more",
     [

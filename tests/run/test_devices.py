@@ -40,6 +40,7 @@ def here(run, tmp_path, **more):
     return leaves(tmp_path / "here.npz")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("run", "chains", "names"),
     [

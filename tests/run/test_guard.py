@@ -184,6 +184,7 @@ def test_raise_says_where_and_what_to_change():
         run("potential", on_divergence="raise")
 
 
+@pytest.mark.long
 def test_restart_goes_on():
     """The noise is new, so what went wrong need not do so again."""
 

@@ -110,6 +110,7 @@ def kill_one(number: int, path: Path, victim: int, after: int) -> None:
         assert "What was stored is safe" in said.splitlines()[-1], said
 
 
+@pytest.mark.long
 def test_one_of_two_processes_is_killed(tmp_path, alone):
     kill_one(2, tmp_path / "run", victim=1, after=20)
     assert 0 < progress(tmp_path / "run") < 120

@@ -97,6 +97,7 @@ def survive(whole, tmp_path, how: signal.Signals, numbers: range, seed: int) -> 
     return cut
 
 
+@pytest.mark.long
 def test_killed_runs_resume_bit_for_bit(whole, tmp_path):
     """After some draw. A kill while the store is built is in tests/store/test_writers.py, too."""
     assert survive(whole, tmp_path, signal.SIGKILL, range(1, 2), seed=1) > 0

@@ -82,6 +82,7 @@ def test_a_large_step_is_not_a_wrong_sign(key):
     assert "log p" not in str(said[0].message)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "options",
     [
@@ -107,6 +108,7 @@ def test_a_start_that_is_not_finite_is_named(U, seen, options, key):
         sundman.sample(U, SAMPLER, key=key, init=init, chains=3, **options)
 
 
+@pytest.mark.long
 def test_streamed_data_that_are_not_finite(key):
     x, y = np.ones((4, 2), np.float32), np.zeros((4, 1), np.float32)
     host = sundman.data.HostBatches(lambda: iter([(x, y)] * 50), size=4)

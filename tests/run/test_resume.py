@@ -56,6 +56,7 @@ def test_resumed_as_in_memory(tmp_path, variant):
     assert_same(sundman.resume(tmp_path / "run"), run(**arguments))
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("x64")
 def test_in_double_precision(tmp_path):
     init = jnp.ones(2, jnp.float64)

@@ -162,6 +162,7 @@ def test_diverged_chain_is_flagged_and_weighs_nothing(key):
     np.testing.assert_array_equal(np.isnan(draws.online.weighted), [False, True, False])
 
 
+@pytest.mark.long
 def test_draws_of_a_chain_running_away_do_not_rule_the_average():
     target = targets.quartic(temperature=2.0)
     with pytest.warns(sundman.DivergenceWarning):

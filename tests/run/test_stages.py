@@ -131,6 +131,7 @@ def trouble(step):
     return potential
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("step", "draw", "policy"), [(22, 12, "freeze"), (33, 18, "freeze"), (22, 12, "raise")]
 )

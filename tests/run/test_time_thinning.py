@@ -60,6 +60,7 @@ def test_draws_stay_as_far_apart_as_asked_for(key):
     np.testing.assert_allclose(draws.stats["time"], [[10.0, 20.0, 30.0]] * 2, atol=2 * h)
 
 
+@pytest.mark.long
 def test_steps_below_the_last_digit_end_and_can_be_interrupted(key):
     """1e11 steps to the first draw: a plain sum would stand still, and no signal be heard."""
 
@@ -156,6 +157,7 @@ OBSERVABLES = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "name", ["U", *(pytest.param(n, marks=pytest.mark.slow) for n in ("x2", "grad2"))]
 )

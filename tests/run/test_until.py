@@ -107,6 +107,7 @@ def test_time_ends_it_after_a_block(monkeypatch):
     assert len(burnt) == 50  # not before there is a draw
 
 
+@pytest.mark.long
 def test_a_tuned_run_counts_its_warm_up_and_stops():
     target = sundman.targets.gaussian(2)
     draws = sundman.sample(
@@ -139,6 +140,7 @@ def run_network(**changes):
     return sundman.sample(posterior, sundman.sgld(1e-3), until=LOSS_RULE, **common, **changes)
 
 
+@pytest.mark.long
 def test_a_network_is_judged_by_its_loss():
     """Not by its weights."""
     look = run_network().ended.look
@@ -202,6 +204,7 @@ def test_a_stop_by_time_is_recorded_and_not_decided_again(tmp_path, monkeypatch)
     assert again.ended == first.ended
 
 
+@pytest.mark.long
 def test_extended_beyond_its_rule(tmp_path, stopped):
     """Without the rule that ended it, and bit for bit; then with another one."""
     path = tmp_path / "run"
@@ -250,6 +253,7 @@ def test_another_rule_is_another_run(tmp_path):
     assert len(run(tmp_path / "run", resume=True)) < 5_000
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "changes",
     [

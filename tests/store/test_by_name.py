@@ -169,6 +169,7 @@ LOCAL = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", LOCAL)
 @pytest.mark.filterwarnings("default::sundman.store.StoreWarning")
 def test_what_has_no_name_is_told_at_the_start(tmp_path, name):

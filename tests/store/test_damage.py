@@ -59,6 +59,7 @@ def test_a_damaged_chunk_is_told(finished, part, name, damage):
     assert_same(draws, whole())
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", ["values/x", "stats/time"])
 def test_chunks_in_another_place_are_told(tmp_path, monkeypatch, name):
     """Each is whole, and what was written: only not there."""
@@ -78,6 +79,7 @@ def test_chunks_in_another_place_are_told(tmp_path, monkeypatch, name):
     read_all(tmp_path / "run")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", ["progress.json", "call.json", "checkpoints/000000006.npz"])
 def test_files_of_another_run_are_told(part, tmp_path, name):
     broken_off(tmp_path / "other", key=jax.random.key(8))
@@ -170,6 +172,7 @@ def files_of(directory):
     return sorted(file.relative_to(directory) for file in directory.rglob("*") if file.is_file())
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("damage", DAMAGES)
 def test_the_checkpoint_before_is_used(part, damage):
     last = checkpoint.numbers(part / "checkpoints")[-1]

@@ -39,6 +39,7 @@ class FailingFiles:
         return self._open(path, mode, *args, **kwargs)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("part", "k", "error"),
     [
@@ -107,6 +108,7 @@ with pytest.raises(StoreError, match="cannot write draws.*File too large"):
 """
 
 
+@pytest.mark.long
 @pytest.mark.skipif(
     not hasattr(resource, "RLIMIT_FSIZE"), reason="this system cannot limit the size of files"
 )
@@ -142,6 +144,7 @@ def replaced_by_another_run(path):
     run(path, draws=8)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("action", "piece"),
     [

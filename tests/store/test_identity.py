@@ -217,6 +217,7 @@ OTHERS = [
 ]
 
 
+@pytest.mark.long
 def test_another_posterior_is_refused(tmp_path):
     path = tmp_path / "run"
     broken_off(path, target=posterior(), sampler=SGLD, piece=4)
@@ -225,6 +226,7 @@ def test_another_posterior_is_refused(tmp_path):
             run(path, target=posterior(**change), sampler=SGLD, resume=True)
 
 
+@pytest.mark.long
 def test_another_estimator_is_refused(tmp_path):
     path, center = tmp_path / "run", jnp.zeros(2)
     estimator = sundman.gradients.control_variate
@@ -279,6 +281,7 @@ class OnlyHere:
         return batches()
 
 
+@pytest.mark.long
 def test_a_call_that_cannot_be_kept_goes_on_with_its_arguments(tmp_path):
     def arguments():
         target = posterior(data=HostBatches(OnlyHere(), size=20))

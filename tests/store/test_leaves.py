@@ -42,6 +42,7 @@ POSITIONS = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", ["kinds", pytest.param("odd names", marks=pytest.mark.slow)])
 def test_positions(tmp_path, kind):
     path = tmp_path / "run"

@@ -90,6 +90,7 @@ def survives(image, where):
     return True
 
 
+@pytest.mark.long
 @pytest.mark.skipif(not Path("/proc/self/fd").is_dir(), reason="needs /proc")
 @pytest.mark.parametrize("variant", [0, 1], ids=["nothing unsynced", "empty files"])
 def test_power_cut(disk, tmp_path, variant):

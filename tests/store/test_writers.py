@@ -82,6 +82,7 @@ def whole():
     return run()
 
 
+@pytest.mark.long
 def test_a_second_process_is_refused_and_a_dead_one_forgotten(tmp_path):
     path = tmp_path / "run"
     process = start(HOLD, path)
@@ -144,6 +145,7 @@ def test_a_lock_that_cannot_be_had_is_told(tmp_path):
         Lock(tmp_path)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("moment", ["rename", pytest.param("checkpoint", marks=pytest.mark.slow)])
 def test_killed_while_being_created(tmp_path, moment):
     path = tmp_path / "run"

@@ -84,6 +84,7 @@ def test_own_suggestions_are_kept(name: str) -> None:
     assert suggested.squared_gradient == (own or target.truth["grad2"])
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "name",
     [pytest.param(n, marks=() if n in ("star", "gaussian") else pytest.mark.slow) for n in BY_HAND],

@@ -41,6 +41,7 @@ def test_the_potential_does_not_depend_on_the_temperature(name: str) -> None:
     assert hash(one) == hash(other)
 
 
+@pytest.mark.long
 @every_target
 def test_made_alike_compile_once(name: str) -> None:
     """As the static function of a program, and the observables with it."""

@@ -91,6 +91,7 @@ def test_cell_masses_match_the_draws(name: str, temperature: float) -> None:
     assert target.grid_mass(*everywhere).sum() == pytest.approx(1.0, abs=1e-9)
 
 
+@pytest.mark.long
 @every_target
 def test_potential_is_a_single_precision_scalar(name: str) -> None:
     target, draws = drawn(name)
@@ -106,6 +107,7 @@ def test_potential_is_a_single_precision_scalar(name: str) -> None:
         assert np.isfinite(slope).all()
 
 
+@pytest.mark.long
 @every_target
 def test_gradient_against_differences(name: str) -> None:
     """Central differences in double precision, against single-precision autodiff."""
@@ -141,6 +143,7 @@ def test_targets_are_static_arguments() -> None:
     assert energy._cache_size() == 1
 
 
+@pytest.mark.long
 def test_the_table_is_not_caught_in_a_trace() -> None:
     """A first draw under jit makes the table; later draws outside it use the same."""
     target = targets.double_well()

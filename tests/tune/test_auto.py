@@ -32,6 +32,7 @@ def tuned(target: sundman.targets.Target, **arguments: object) -> sundman.Draws:
     return sundman.sample(target, **{**settings, **arguments})
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("target", "names"),
     [
@@ -63,6 +64,7 @@ def test_a_target_without_settings(target, names):
     assert draws.tuning.converged
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("temperature", [0.25, pytest.param(4.0, marks=pytest.mark.slow)])
 def test_any_temperature(temperature):
     draws = sundman.sample(
@@ -125,6 +127,7 @@ def test_a_coordinate_far_from_zero_is_not_frozen():
     assert draws.tuning.windows[-1].potential < 1e-4 * draws.tuning.windows[0].potential
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("chains", [pytest.param(1, marks=pytest.mark.slow), 4])
 def test_few_chains(chains):
     draws = tuned(targets.star(), chains=chains, steps=STEPS * CHAINS // chains)
@@ -150,6 +153,7 @@ def test_positions_may_be_pytrees_of_very_different_scales():
     assert abs(squares.value - 1) < 3.5 * squares.error + BIAS
 
 
+@pytest.mark.long
 def test_noise_that_nobody_told_of_is_taken_out():
     """Isotropic noise of known size on a Gaussian: found to 10%, and not in the variances."""
     precision, sigma = jnp.array([1.0, 25.0, 400.0]), 30.0
@@ -170,6 +174,7 @@ def test_noise_that_nobody_told_of_is_taken_out():
     assert np.all(np.abs(found.value - 1) < 3.5 * found.error + 0.03)
 
 
+@pytest.mark.long
 def test_noise_of_the_gradient_alone_does_not_shorten_the_step():
     """U has no noise here: by U the energy error would be noise, and h a tenth of this."""
     target = targets.gaussian(2, 4.0)

@@ -41,6 +41,7 @@ def test_no_coordinate():
         tune(lambda x: jnp.sum(x**2), init=jnp.zeros(0))
 
 
+@pytest.mark.long
 def test_a_potential_that_jumps_does_not_hang_and_is_named():
     def walls(x):
         return jnp.sum(x**2) + 100.0 * jnp.sum(jnp.floor(20.0 * x) % 2)

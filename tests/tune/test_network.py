@@ -75,6 +75,7 @@ def test_the_step_follows_the_noise_as_the_network_learns():
     assert 0.03 < (last.h / 2) ** 2 * last.noise < 0.3
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "method", [pytest.param("baoab", marks=pytest.mark.slow), "low_rank_baoab"]
 )

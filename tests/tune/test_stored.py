@@ -77,6 +77,7 @@ CASES = {
 QUICK = {("exact", 4)}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("case", "window"),
     [

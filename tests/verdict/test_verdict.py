@@ -50,6 +50,7 @@ def test_silent_on_good_networks(name, key):
     assert draws.verdict.ok, draws.verdict
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", slow_unless({"a chain at chance level"}, BAD_NETWORKS))
 def test_catches_what_is_wrong_with_a_network(name, key):
     check, run = BAD_NETWORKS[name]
@@ -94,6 +95,7 @@ def test_parts_are_judged_anew(key):
     assert "U still falling" not in sundman.judge(draws[3000:]).short
 
 
+@pytest.mark.long
 def test_stiff_directions_are_seen_where_the_mean_is_right(key):
     target = targets.gaussian(200, condition=1e4)
     draws, (warning,) = told(
@@ -207,6 +209,7 @@ def _with(draws, weights):
     )
 
 
+@pytest.mark.long
 def test_what_a_network_predicts_is_looked_at():
     posterior, draws = _softmax_regression()
     weights = np.asarray(draws.position)
