@@ -31,7 +31,7 @@ _COLORS = 128
 Points = Sequence[tuple[float, Measurement]]
 
 
-def picture(canvas: Canvas, title: str, alt: str, caption: str = "") -> Figure:
+def as_png(canvas: Canvas, title: str, alt: str, caption: str = "") -> Figure:
     """The canvas as a PNG of few colours, which is small."""
     whole, small = io.BytesIO(), io.BytesIO()
     canvas.savefig(whole, dpi=_DPI)
@@ -60,7 +60,7 @@ def samples(
             ax.set(xlim=view[0], ylim=view[1], title=name, box_aspect=1)
         shade = ScalarMappable(norm, drawing.colors())
         canvas.colorbar(shade, ax=row, extend="both", label="step dt", shrink=0.8)
-        return picture(canvas, title, alt, "Contours hold 50, 90 and 99% of the exact law.")
+        return as_png(canvas, title, alt, "Contours hold 50, 90 and 99% of the exact law.")
 
 
 def density_error(
@@ -79,7 +79,7 @@ def density_error(
             ax.set(title=name, xlabel="x", box_aspect=1)
         label = "found - exact, by largest exact"
         canvas.colorbar(shade, ax=row, label=label, extend="both", shrink=0.8)
-        return picture(canvas, title, alt, "Red: too much mass; blue: too little.")
+        return as_png(canvas, title, alt, "Red: too much mass; blue: too little.")
 
 
 def stepsizes(draws: sundman.Draws, title: str, alt: str) -> Figure:
@@ -92,7 +92,7 @@ def stepsizes(draws: sundman.Draws, title: str, alt: str) -> Figure:
         left.set(xlabel="step", ylabel="dt", title="One chain")
         drawing.stepsizes(right, draws)
         right.set(title="All chains")
-        return picture(canvas, title, alt)
+        return as_png(canvas, title, alt)
 
 
 def against_step(
@@ -117,7 +117,7 @@ def against_step(
             ax.errorbar(x, y, bars, marker=marker, markersize=4, capsize=2, label=label)
         ax.set(xscale="log", yscale="log", xlabel=xlabel, ylabel=ylabel)
         ax.legend(fontsize=7, loc="upper left", bbox_to_anchor=(1.01, 1.0))
-        return picture(canvas, title, alt, "Bars: two standard errors.")
+        return as_png(canvas, title, alt, "Bars: two standard errors.")
 
 
 def against_gradients(
@@ -149,7 +149,7 @@ def against_gradients(
         ax.axhline(floor, color="black", linewidth=0.8, label="floor of the reference")
         ax.set(xscale="log", yscale="log", xlabel="gradients on 32 rows", ylabel=ylabel)
         ax.legend(fontsize=7, loc="upper left", bbox_to_anchor=(1.01, 1.0))
-        return picture(canvas, title, alt, "Bars: two standard errors, where there are several.")
+        return as_png(canvas, title, alt, "Bars: two standard errors, where there are several.")
 
 
 def lines(
@@ -170,4 +170,4 @@ def lines(
             ax.plot(x, y, label=name, **((styles or {}).get(name, {})))
         ax.set(xlabel=xlabel, ylabel=ylabel, xscale=xscale, yscale=yscale)
         ax.legend(fontsize=7)
-        return picture(canvas, title, alt)
+        return as_png(canvas, title, alt)

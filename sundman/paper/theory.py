@@ -17,11 +17,11 @@ from dataclasses import asdict, dataclass, replace
 import numpy as np
 
 from sundman.clocks import SundmanSettings
-from sundman.paper import theorem, toys
+from sundman.paper import theory_assumptions, toys
 from sundman.paper.experiment import Findings, Task
 from sundman.paper.figures import Figure, against_step, lines
 from sundman.paper.statistics import Measurement, all_of, equal, equivalent, limit, log_slope
-from sundman.paper.theorem import OFFSET, POWER, Path
+from sundman.paper.theory_assumptions import OFFSET, POWER, Path
 from sundman.paper.toys import Toy, ToyRun, Weighting
 from sundman.report.model import Table, Verdict
 
@@ -107,9 +107,12 @@ def run(task: Task) -> Findings:
     }
     curves = {name: curve_of(each) for name, each in runs.items()}
     curves["unweighted"] = curve_of(runs["order"], "unweighted")
-    path = theorem.convergence(task, MEMORY)
-    rate = theorem.rate_of(path)
-    conditions, (zetas, keeps_target) = theorem.moments(), theorem.one_zeta_or_many(task)
+    path = theory_assumptions.convergence(task, MEMORY)
+    rate = theory_assumptions.rate_of(path)
+    conditions, (zetas, keeps_target) = (
+        theory_assumptions.moments(),
+        theory_assumptions.one_zeta_or_many(task),
+    )
     lost = sum(each.lost for each in runs["memoryless"])
     scale = task.cache.scale
     return Findings(
@@ -135,12 +138,12 @@ def run(task: Task) -> Findings:
         verdicts=[
             order(curves, scale),
             both_weights(curves, scale),
-            theorem.converges(rate, scale),
+            theory_assumptions.converges(rate, scale),
             correlation(curves["memoryless"].limit, scale),
             with_memory(curves["memory"].limit, scale),
             lagged(curves["lagged"].limit, scale),
-            theorem.moments_bounded(conditions, lost, scale),
-            theorem.lipschitz(),
+            theory_assumptions.moments_bounded(conditions, lost, scale),
+            theory_assumptions.lipschitz(),
             keeps_target,
         ],
         tables=[table_of(curves)],

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sundman.paper.theorem import gamma, moment_condition
+from sundman.paper.theory_assumptions import gamma, moment_condition
 
 positive = st.floats(0.01, 100.0)
 
