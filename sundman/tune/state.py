@@ -7,6 +7,7 @@ import math
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+import jax
 import numpy as np
 
 from sundman._types import PyTree
@@ -155,7 +156,7 @@ def dynamics(problem: Problem, warm: WarmUp, *, gain: float = 1.0) -> Dynamics:
     return Dynamics(
         problem.gradient,
         problem.example,
-        np.asarray(warm.scale, warm.walk.position.dtype),
+        jax.device_put(warm.scale.astype(warm.walk.position.dtype)),
         problem.temperature,
         warm.gamma,
         problem.auto.aim(warm.chains) * warm.share,
