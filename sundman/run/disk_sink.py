@@ -21,7 +21,7 @@ from sundman.run.sinks import columns, joined
 from sundman.run.state import RunState
 from sundman.run.step import Record
 from sundman.store import checkpoint
-from sundman.store.arrays import Arrays
+from sundman.store.array_writer import ArrayWriter
 from sundman.store.checkpoint import Part
 from sundman.store.directory import Run
 from sundman.store.files import writing
@@ -92,7 +92,7 @@ class DiskSink:
     def __init__(
         self,
         run: Run,
-        arrays: Arrays,
+        arrays: ArrayWriter,
         every: int | None,
         stop: Stop,
         watchers: Sequence[Watcher],

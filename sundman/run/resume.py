@@ -32,7 +32,7 @@ from sundman.run.spec import RunSpec, Until, check_spec
 from sundman.run.state import Progress, RunState
 from sundman.run.stopping import StopRule
 from sundman.store import checkpoint
-from sundman.store.arrays import Arrays
+from sundman.store.array_writer import ArrayWriter
 from sundman.store.directory import AGAIN, Run, absolute, clean, create, exists, open_run
 from sundman.store.files import Lock, StoreError, StoreWarning, writing
 from sundman.tune.saved import pack, to_bytes, unpack
@@ -268,7 +268,7 @@ def start_stored(
             _say_how_to_resume(run)
         if warm is not None:
             spec, setup, state = _tuned(run, spec, *warm, setup)
-        draws = run.arrays(run.progress())
+        draws = run.writer(run.progress())
     except BaseException:
         if run.lock is not None:
             run.lock.release()
@@ -381,12 +381,12 @@ def _continue(
         if warm is not None:
             spec, setup, first = _tuned(run, spec, *warm, setup)
         begun = warm is None or checkpoint.numbers(run.checkpoints) not in ([], [0])
-        state, draws = restore(run, setup, first) if begun else (first, run.arrays(known))
+        state, draws = restore(run, setup, first) if begun else (first, run.writer(known))
         if longer is not None:
             hosts.on_first(lambda: lengthen(run, spec, draws, first_draws))
             run = open_run(run.path)
             run.lock = lock
-            draws = run.arrays(run.progress())
+            draws = run.writer(run.progress())
     except BaseException:
         if lock is not None:
             lock.release()
@@ -401,7 +401,7 @@ def _continue(
 
 def _execute(
     run: Run,
-    draws: Arrays,
+    draws: ArrayWriter,
     spec: RunSpec,
     setup: RunSetup,
     state: RunState,
@@ -422,7 +422,7 @@ def _execute(
 
 
 def _rule(
-    spec: RunSpec, setup: RunSetup, state: RunState, draws: Arrays, like: PyTree
+    spec: RunSpec, setup: RunSetup, state: RunState, draws: ArrayWriter, like: PyTree
 ) -> StopRule | None:
     """The rule of a run, if it has one, that knows the draws that are there."""
     if spec.until is None:

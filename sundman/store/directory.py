@@ -17,8 +17,9 @@ from numpy.typing import DTypeLike
 
 from sundman._files import sync_directory, write_bytes, write_with
 from sundman._types import Settings
-from sundman.store import arrays, checkpoint
-from sundman.store.arrays import ArrayInfo, Arrays
+from sundman.store import array_writer, checkpoint
+from sundman.store.array_writer import ArrayWriter
+from sundman.store.arrays import ArrayInfo, Arrays, sums_from_json
 from sundman.store.encoding import Decoder, Encoder, NotByName
 from sundman.store.files import (
     Lock,
@@ -56,7 +57,7 @@ _FIELDS = {
 }
 _PROGRESS = {"run": str, "draws": int, "finished": bool, "sums": dict}
 _VERDICT = {"status": str, "reasons": list, "note": str}
-_CALL, _DATA = "call.json", "data.npz"
+_CALL, _DATA, _DRAWS = "call.json", "data.npz", "draws.zarr"
 
 
 @dataclass
@@ -84,12 +85,18 @@ class Run:
         return self.path / "checkpoints"
 
     def arrays(self, progress: Settings) -> Arrays:
-        """The draws that count at this progress."""
+        """The draws that count at this progress, for reading."""
+        return Arrays(self.path / _DRAWS, self.infos, progress["draws"], self._sums(progress))
+
+    def writer(self, progress: Settings) -> ArrayWriter:
+        """The draws that count at this progress, for adding others; the lock is held."""
+        return ArrayWriter(self.path / _DRAWS, self.infos, progress["draws"], self._sums(progress))
+
+    def _sums(self, progress: Settings) -> dict[str, list[list[int]]]:
         try:
-            sums = arrays.sums_from_json(progress["sums"], self.infos, progress["draws"])
+            return sums_from_json(progress["sums"], self.infos, progress["draws"])
         except (KeyError, ValueError, TypeError) as error:
             raise StoreError(f"{self.path / 'progress.json'} is damaged: {error}") from None
-        return Arrays(self.path / "draws.zarr", self.infos, progress["draws"], sums)
 
     def file(self, name: str) -> bytes | None:
         """The content of an archive of the run, checked; None if it is not there."""
@@ -271,7 +278,7 @@ def create(
             _remove_litter(where)
             building.mkdir(parents=True)
             lock = Lock(building)
-            infos = arrays.create(building / "draws.zarr", shapes, group)
+            infos = array_writer.create(building / _DRAWS, shapes, group)
             call, reasons, encoder = encoded(arguments)
             run_id = uuid.uuid4().hex
             write_json(building / _CALL, {**call, "run": run_id})
@@ -279,7 +286,7 @@ def create(
             written = {"format": FORMAT, "id": run_id, "created": datetime.now(UTC).isoformat()}
             missing = {**left_out, **reasons}
             run = Run(building, {**written, **about, "resumable": missing}, infos, lock)
-            run.write_progress(Arrays(building / "draws.zarr", infos), {"finished": False})
+            run.write_progress(Arrays(building / _DRAWS, infos), {"finished": False})
             checkpoint.save(run.checkpoints, run_id, 0, state)
             run.write_about(run.about, infos)
             _sync_tree(building)

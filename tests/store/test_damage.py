@@ -63,7 +63,7 @@ def test_a_damaged_chunk_is_told(finished, part, name, damage):
 @pytest.mark.parametrize("name", ["values/x", "stats/time"])
 def test_chunks_in_another_place_are_told(tmp_path, monkeypatch, name):
     """Each is whole, and what was written: only not there."""
-    monkeypatch.setattr("sundman.store.arrays._CHUNK_BYTES", 64)
+    monkeypatch.setattr("sundman.store.array_writer._CHUNK_BYTES", 64)
     run(tmp_path / "run")
     run(tmp_path / "other", key=jax.random.key(8))
     first, second = chunk(tmp_path / "run", name), chunk(tmp_path / "run", name, 1)

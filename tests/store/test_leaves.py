@@ -90,7 +90,7 @@ def test_home_directory(tmp_path, monkeypatch):
 
 def test_many_chunks(tmp_path, monkeypatch):
     """Chunks of one or two draws: writes cross their borders in every way."""
-    monkeypatch.setattr("sundman.store.arrays._CHUNK_BYTES", 40)
+    monkeypatch.setattr("sundman.store.array_writer._CHUNK_BYTES", 40)
     broken_off(tmp_path / "run")
     draws = sundman.resume(tmp_path / "run")
     assert len(list((tmp_path / "run/draws.zarr/values/x").glob("c.*"))) == 15

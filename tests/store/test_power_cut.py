@@ -75,7 +75,7 @@ def disk(tmp_path, monkeypatch):
     disk = Disk(tmp_path / "disk")
     with monkeypatch.context() as patch:
         patch.setattr(os, "fsync", disk.fsync)
-        patch.setattr("sundman.store.arrays._WRITERS", 1)  # so that nothing moves meanwhile
+        patch.setattr("sundman.store.array_writer._WRITERS", 1)  # so that nothing moves meanwhile
         run(disk.root / "run")
     disk.image()
     return disk
