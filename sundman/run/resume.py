@@ -412,8 +412,11 @@ def _execute(
     every, _, watchers, _ = watching
     try:
         rule = _rule(spec, setup, state, draws, like["values"])
-        with Stop() as stop, watched(watchers, spec.settings, note):
-            sink = DiskSink(run, draws, every, stop, watchers, setup.replicas, setup.layout)
+        with (
+            Stop() as stop,
+            watched(watchers, spec.settings, note),
+            DiskSink(run, draws, every, stop, watchers, setup.replicas, setup.layout) as sink,
+        ):
             execute(spec, setup, state, sink, watchers, rule)
         return _judged(run, spec, like)
     finally:

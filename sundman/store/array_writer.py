@@ -12,11 +12,12 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
+from typing import BinaryIO
 
 import numpy as np
 from numpy.typing import DTypeLike
 
-from sundman._files import sync_directory, write_bytes
+from sundman._files import sync_directories, write_bytes, write_with
 from sundman._optional import needs_extra
 from sundman.store.arrays import CHECKSUM_BYTES, ArrayInfo, Arrays, metadata_sum, sum_of
 
@@ -95,27 +96,36 @@ class ArrayWriter(Arrays):
                 strict=True,
             )
         ]
+        chunks = [
+            (info, group, part, index)
+            for info, group, part in parts
+            for index in range(self.draws // info.length, info.chunks(end))
+        ]
         with ThreadPoolExecutor(_WRITERS) as writers:  # most of it is waiting for the disk
-            list(writers.map(lambda part: self._write_part(*part), parts))
+            sums = list(writers.map(lambda chunk: self._write_chunk(*chunk), chunks))
+        sync_directories({self.path / info.name for info, *_ in chunks})
+        for (info, group, _, index), one in zip(chunks, sums, strict=True):
+            self.sums[info.name][group][index:] = [one]
         self.draws = end
 
-    def _write_part(self, info: ArrayInfo, group: int, column: np.ndarray) -> None:
-        """The column of one group."""
-        sums = self.sums[info.name][group]
-        end = self.draws + column.shape[1]
-        for index in range(self.draws // info.length, info.chunks(end)):
-            begin = index * info.length
-            chunk = np.zeros(info.chunk_shape, info.dtype)
-            before = max(0, self.draws - begin)
-            if before:
-                chunk[:, :before] = self.group_chunk(info, group, index)
-            part = column[:, max(0, begin - self.draws) : begin + info.length - self.draws]
-            chunk[:, before : before + part.shape[1]] = part
-            content = np.ascontiguousarray(chunk).view(info.stored_dtype).tobytes()
-            content += google_crc32c.value(content).to_bytes(CHECKSUM_BYTES, "little")
-            write_bytes(info.file(self.path, group, index), content, sync=False)
-            sums[index:] = [sum_of(info, group, index, chunk[:, : end - begin])]
-        sync_directory(self.path / info.name)
+    def _write_chunk(self, info: ArrayInfo, group: int, column: np.ndarray, index: int) -> int:
+        """A chunk with its draws of a group's column after those that count; its checksum."""
+        begin, end = index * info.length, self.draws + column.shape[1]
+        chunk = np.zeros(info.chunk_shape, info.dtype)
+        before = max(0, self.draws - begin)
+        if before:
+            chunk[:, :before] = self.group_chunk(info, group, index)
+        part = column[:, max(0, begin - self.draws) : begin + info.length - self.draws]
+        chunk[:, before : before + part.shape[1]] = part
+        content = chunk.view(info.stored_dtype).tobytes()
+        checksum = google_crc32c.value(content).to_bytes(CHECKSUM_BYTES, "little")
+
+        def write(file: BinaryIO) -> None:
+            file.write(content)
+            file.write(checksum)
+
+        write_with(info.file(self.path, group, index), write, sync="content")
+        return sum_of(info, group, index, chunk[:, : end - begin])
 
     def share_sums(self, own: Sequence[int], add_up: Callable[[np.ndarray], np.ndarray]) -> None:
         """Take over the checksums of the groups that other processes have written.
@@ -150,7 +160,7 @@ class ArrayWriter(Arrays):
             for file in (self.path / name).glob("c.*"):
                 if file.name not in kept:
                     file.unlink()
-            sync_directory(self.path / name)
+        sync_directories(self.path / name for name in self.infos)
 
 
 def _parts(column: np.ndarray, group: int) -> list[np.ndarray]:

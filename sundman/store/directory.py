@@ -15,7 +15,7 @@ from typing import Any
 
 from numpy.typing import DTypeLike
 
-from sundman._files import sync_directory, write_bytes, write_with
+from sundman._files import Sync, sync_directory, sync_tree, write_bytes, write_with
 from sundman._types import Settings
 from sundman.store import array_writer, checkpoint
 from sundman.store.array_writer import ArrayWriter
@@ -129,10 +129,10 @@ class Run:
                 raise StoreError(f"{file} is damaged: {name} makes no sense")
         return progress
 
-    def write_progress(self, draws: Arrays, progress: Settings) -> None:
+    def write_progress(self, draws: Arrays, progress: Settings, sync: Sync = "all") -> None:
         """Say how far the run is; readers see these draws from now on."""
         content = {**progress, "run": self.id, "draws": draws.draws, "sums": draws.to_json()}
-        write_json(self.path / "progress.json", content)
+        write_json(self.path / "progress.json", content, sync)
 
     def verdict(self) -> Settings | None:
         """The verdict on the run, as last written; None if it was not judged."""
@@ -151,10 +151,12 @@ class Run:
         """Say whether the run can be trusted."""
         write_json(self.path / "verdict.json", verdict)
 
-    def write_about(self, about: Settings, infos: Mapping[str, ArrayInfo]) -> None:
-        """Say anew what the run is, as one that goes on for longer."""
+    def write_about(
+        self, about: Settings, infos: Mapping[str, ArrayInfo], sync: Sync = "all"
+    ) -> None:
+        """Say what the run is; or say it anew, of one that goes on for longer."""
         tables = {name: info.to_json() for name, info in infos.items()}
-        write_json(self.path / "run.json", {**about, "arrays": tables})
+        write_json(self.path / "run.json", {**about, "arrays": tables}, sync)
         self.about, self.infos = about, infos
 
     def call(
@@ -281,15 +283,16 @@ def create(
             infos = array_writer.create(building / _DRAWS, shapes, group)
             call, reasons, encoder = encoded(arguments)
             run_id = uuid.uuid4().hex
-            write_json(building / _CALL, {**call, "run": run_id})
-            write_with(building / _DATA, lambda file: write_archive(file, encoder.arrays))
+            write_json(building / _CALL, {**call, "run": run_id}, "none")
+            data = building / _DATA
+            write_with(data, lambda file: write_archive(file, encoder.arrays), sync="none")
             written = {"format": FORMAT, "id": run_id, "created": datetime.now(UTC).isoformat()}
             missing = {**left_out, **reasons}
             run = Run(building, {**written, **about, "resumable": missing}, infos, lock)
-            run.write_progress(Arrays(building / _DRAWS, infos), {"finished": False})
-            checkpoint.save(run.checkpoints, run_id, 0, state)
-            run.write_about(run.about, infos)
-            _sync_tree(building)
+            run.write_progress(Arrays(building / _DRAWS, infos), {"finished": False}, "none")
+            checkpoint.save(run.checkpoints, run_id, 0, state, sync="none")
+            run.write_about(run.about, infos, "none")
+            sync_tree(building)
             building.rename(where)
             sync_directory(where.parent)
     except BaseException:
@@ -301,15 +304,6 @@ def create(
     opened = open_run(where)
     opened.lock = lock
     return opened
-
-
-def _sync_tree(root: Path) -> None:
-    """Make every file and directory below durable."""
-    for directory, _, files in os.walk(root, topdown=False):
-        for name in files:
-            with open(Path(directory, name), "rb") as file:
-                os.fsync(file.fileno())
-        sync_directory(Path(directory))
 
 
 def _remove_litter(where: Path) -> None:

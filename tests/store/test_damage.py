@@ -117,6 +117,7 @@ def test_a_chunk_deleted_after_opening_is_not_read_as_nothing(finished):
             draws.values[index]
 
 
+@pytest.mark.usefixtures("writes_at_once")
 def test_a_chunk_deleted_during_the_run_is_told(tmp_path):
     path = tmp_path / "run"
     with pytest.raises(StoreError, match="missing"):

@@ -30,11 +30,13 @@ class Disk:
 
     def __init__(self, root):
         self.root, self.synced = root, os.fsync
-        self.contents, self.names, self.images = {}, {}, []
+        self.contents, self.names, self.images, self.open = {}, {}, [], {}
 
     def fsync(self, descriptor):
         self.synced(descriptor)
         about = os.fstat(descriptor)
+        if about.st_ino not in self.open:  # kept open, so that no other file gets its number
+            self.open[about.st_ino] = os.dup(descriptor)
         path = Path(os.readlink(f"/proc/self/fd/{descriptor}"))
         self.image()
         if stat.S_ISDIR(about.st_mode):
@@ -76,8 +78,11 @@ def disk(tmp_path, monkeypatch):
     with monkeypatch.context() as patch:
         patch.setattr(os, "fsync", disk.fsync)
         patch.setattr("sundman.store.array_writer._WRITERS", 1)  # so that nothing moves meanwhile
+        patch.setattr("sundman._files._SYNCERS", 1)
         run(disk.root / "run")
     disk.image()
+    for descriptor in disk.open.values():
+        os.close(descriptor)
     return disk
 
 
