@@ -24,6 +24,12 @@ def sync_directory(path: Path) -> None:
         os.close(descriptor)
 
 
+def sync_file(path: Path) -> None:
+    """Make the content of a file durable."""
+    with path.open("rb") as file:
+        os.fsync(file.fileno())
+
+
 def sync_directories(paths: Iterable[Path]) -> None:
     """Make the names in several directories durable: at once, which most disks do in one go."""
     with ThreadPoolExecutor(_SYNCERS) as syncers:
@@ -32,11 +38,6 @@ def sync_directories(paths: Iterable[Path]) -> None:
 
 def sync_tree(root: Path) -> None:
     """Make every file and directory below ``root`` durable, and itself; in any order."""
-
-    def sync_file(path: Path) -> None:
-        with path.open("rb") as file:
-            os.fsync(file.fileno())
-
     with ThreadPoolExecutor(_SYNCERS) as syncers:
         waiting = []
         for directory, _, files in os.walk(root):

@@ -8,6 +8,7 @@ import os
 import shutil
 import uuid
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -15,7 +16,14 @@ from typing import Any
 
 from numpy.typing import DTypeLike
 
-from sundman._files import Sync, sync_directory, sync_tree, write_bytes, write_with
+from sundman._files import (
+    Sync,
+    sync_directory,
+    sync_file,
+    sync_tree,
+    write_bytes,
+    write_with,
+)
 from sundman._types import Settings
 from sundman.store import array_writer, checkpoint
 from sundman.store.array_writer import ArrayWriter
@@ -148,8 +156,8 @@ class Run:
         return verdict
 
     def write_verdict(self, verdict: Settings) -> None:
-        """Say whether the run can be trusted."""
-        write_json(self.path / "verdict.json", verdict)
+        """Say whether the run can be trusted; a verdict that a power cut took is made again."""
+        write_json(self.path / "verdict.json", verdict, "content")
 
     def write_about(
         self, about: Settings, infos: Mapping[str, ArrayInfo], sync: Sync = "all"
@@ -280,18 +288,21 @@ def create(
             _remove_litter(where)
             building.mkdir(parents=True)
             lock = Lock(building)
-            infos = array_writer.create(building / _DRAWS, shapes, group)
             call, reasons, encoder = encoded(arguments)
-            run_id = uuid.uuid4().hex
-            write_json(building / _CALL, {**call, "run": run_id}, "none")
             data = building / _DATA
             write_with(data, lambda file: write_archive(file, encoder.arrays), sync="none")
-            written = {"format": FORMAT, "id": run_id, "created": datetime.now(UTC).isoformat()}
-            missing = {**left_out, **reasons}
-            run = Run(building, {**written, **about, "resumable": missing}, infos, lock)
-            run.write_progress(Arrays(building / _DRAWS, infos), {"finished": False}, "none")
-            checkpoint.save(run.checkpoints, run_id, 0, state, sync="none")
-            run.write_about(run.about, infos, "none")
+            with ThreadPoolExecutor(1) as syncer:  # most of the bytes, while the rest is made
+                synced = syncer.submit(sync_file, data)
+                infos = array_writer.create(building / _DRAWS, shapes, group)
+                run_id = uuid.uuid4().hex
+                write_json(building / _CALL, {**call, "run": run_id}, "none")
+                written = {"format": FORMAT, "id": run_id, "created": datetime.now(UTC).isoformat()}
+                missing = {**left_out, **reasons}
+                run = Run(building, {**written, **about, "resumable": missing}, infos, lock)
+                run.write_progress(Arrays(building / _DRAWS, infos), {"finished": False}, "none")
+                checkpoint.save(run.checkpoints, run_id, 0, state, sync="none")
+                run.write_about(run.about, infos, "none")
+                synced.result()
             sync_tree(building)
             building.rename(where)
             sync_directory(where.parent)
