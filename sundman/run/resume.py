@@ -35,6 +35,7 @@ from sundman.store import checkpoint
 from sundman.store.array_writer import ArrayWriter
 from sundman.store.directory import AGAIN, Run, absolute, clean, create, exists, open_run
 from sundman.store.files import Lock, StoreError, StoreWarning, writing
+from sundman.store.lazy_array import LazyArray
 from sundman.tune.saved import pack, to_bytes, unpack
 from sundman.tune.state import Problem, WarmUp
 from sundman.tune.warm_up import advance
@@ -431,9 +432,9 @@ def _rule(
     if spec.until is None:
         return None
     rule = StopRule(spec.until, spec, setup)
-    leaves = [draws.lazy(name) for name in draws.infos if name.startswith("values/")]
+    leaves = [LazyArray(draws, name) for name in draws.infos if name.startswith("values/")]
     values = jax.tree.unflatten(jax.tree.structure(like), leaves)
-    rule.recall(values, draws.lazy("weight"), draws.lazy("stats/potential"), state)
+    rule.recall(values, LazyArray(draws, "weight"), LazyArray(draws, "stats/potential"), state)
     return rule
 
 

@@ -1,4 +1,4 @@
-"""Draws in zarr, read: one array per leaf, whose chunks are read when they are asked for.
+"""Draws in zarr, read: one array per leaf, chunk by chunk.
 
 A chunk is a file that holds a stretch of draws of all chains, or of a group of them where several
 processes write, each its own chains. Which draws count, and the checksum of those in each chunk, is
@@ -18,14 +18,13 @@ import re
 import stat
 import sys
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import DTypeLike
 
-from sundman._types import Index, Json
+from sundman._types import Json
 from sundman.store.files import StoreError, parse_json, read_file
 
 CHECKSUM_BYTES = 4
@@ -241,10 +240,6 @@ class Arrays:
             "from a copy, or run again"
         )
 
-    def lazy(self, name: str) -> LazyArray:
-        """An array, read when it is asked for."""
-        return LazyArray(self, self.infos[name])
-
     def to_json(self) -> Json:
         """The checksums of the chunks, for the file that says how many draws count."""
         return {
@@ -268,79 +263,6 @@ def sums_from_json(
         all_sums = [int(text[i : i + 8], 16) for i in range(0, len(text), 8)]
         sums[name] = [all_sums[i * each : (i + 1) * each] for i in range(info.groups)]
     return sums
-
-
-class LazyArray:
-    """An array on disk, read when it is asked for; every chunk that is read is checked."""
-
-    def __init__(self, arrays: Arrays, info: ArrayInfo) -> None:
-        self._arrays, self._info = arrays, info
-        self.shape = (info.shape[0], arrays.draws, *info.shape[2:])
-        self.dtype = info.dtype
-        self.ndim = len(self.shape)
-        self.size = math.prod(self.shape)
-
-    def __len__(self) -> int:
-        """Number of chains."""
-        return self.shape[0]
-
-    def _chunks(self, rows: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
-        """For each chunk that has some of ``rows``: which of them, where in it, and its draws."""
-        length = self._info.length
-        numbers = rows // length
-        for index in np.unique(numbers).tolist():
-            which = np.flatnonzero(numbers == index)
-            yield which, rows[which] - index * length, self._arrays.chunk(self._info, index)
-
-    def __getitem__(self, key: Index) -> np.ndarray:
-        """NumPy indexing by integers, slices and, along one axis, arrays of integers."""
-        parts = key if isinstance(key, tuple) else (key,)
-        if any(part is None or part is Ellipsis for part in parts):
-            return np.asarray(self)[key]
-        parts = parts + (slice(None),) * (self.ndim - len(parts))
-        if len(parts) > self.ndim:
-            raise IndexError(f"there are {len(parts)} indices for {self.ndim} axes")
-        keys = [self._within(part, size) for part, size in zip(parts, self.shape, strict=True)]
-        rows = np.atleast_1d(np.arange(self.shape[1])[keys[1]])
-        others = (keys[0], slice(None), *keys[2:])
-        kept = [len(np.atleast_1d(np.arange(s)[k])) for s, k in zip(self.shape, keys, strict=True)]
-        out = np.empty([kept[0], len(rows), *kept[2:]], self.dtype)
-        if self.size and out.size:
-            for which, places, chunk in self._chunks(rows):
-                out[:, which] = _outer(chunk[:, places], others)
-        alone = tuple(0 if isinstance(part, int) else slice(None) for part in keys)
-        return out[alone]
-
-    @staticmethod
-    def _within(part: object, size: int) -> slice | int | np.ndarray:
-        if isinstance(part, slice):
-            return part
-        rows = np.asarray(part)
-        if rows.dtype == bool:
-            return np.flatnonzero(rows)
-        if rows.size and (rows.min() < -size or rows.max() >= size):
-            raise IndexError(f"index {part} is out of range for an axis of length {size}")
-        rows = np.where(rows < 0, rows + size, rows)
-        return int(rows) if rows.ndim == 0 else rows
-
-    def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> np.ndarray:
-        """All of it."""
-        whole = self[:]
-        return whole if dtype is None else whole.astype(dtype)
-
-    def __repr__(self) -> str:
-        """Shape and type, not contents."""
-        return f"LazyArray(shape={self.shape}, dtype={self.dtype})"
-
-
-def _outer(chunk: np.ndarray, keys: tuple[slice | int | np.ndarray, ...]) -> np.ndarray:
-    """The chunk indexed along each axis by itself; an integer keeps its axis."""
-    for axis, key in enumerate(keys):
-        if isinstance(key, slice) and key == slice(None):
-            continue
-        which = [key] if isinstance(key, int) else np.arange(chunk.shape[axis])[key]
-        chunk = np.take(chunk, which, axis)
-    return chunk
 
 
 assert sys.byteorder == "little", "runs on disk are little-endian, and so must be the machine"
