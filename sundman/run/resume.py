@@ -292,6 +292,14 @@ def _say_how_to_resume(run: Run) -> None:
             StoreWarning,
             stacklevel=4,
         )
+    if run.about.get("in_main"):
+        warnings.warn(
+            f"if this run is broken off, {', '.join(run.about['in_main'])} will be found by name "
+            "only where this script or notebook runs: go on from here, give it again there, or put "
+            "it into a module, which sundman.resume imports from anywhere",
+            StoreWarning,
+            stacklevel=4,
+        )
 
 
 def _prepared(

@@ -298,7 +298,8 @@ def create(
                 write_json(building / _CALL, {**call, "run": run_id}, "none")
                 written = {"format": FORMAT, "id": run_id, "created": datetime.now(UTC).isoformat()}
                 missing = {**left_out, **reasons}
-                run = Run(building, {**written, **about, "resumable": missing}, infos, lock)
+                how = {"resumable": missing, "in_main": encoder.in_main}
+                run = Run(building, {**written, **about, **how}, infos, lock)
                 run.write_progress(Arrays(building / _DRAWS, infos), {"finished": False}, "none")
                 checkpoint.save(run.checkpoints, run_id, 0, state, sync="none")
                 run.write_about(run.about, infos, "none")

@@ -170,6 +170,16 @@ def test_store_deleted_during_the_run(tmp_path, action, piece):
             sundman.resume(path)
 
 
+def test_a_store_renamed_or_without_its_lock_goes_on_as_the_message_says(tmp_path):
+    path = tmp_path / "run"
+    advice = "if it is still there under some name, go on with sundman.resume"
+    with pytest.raises(StoreError, match=advice):
+        run(path, watchers=[Do(6, lambda: path.rename(tmp_path / "renamed"))])
+    with pytest.raises(StoreError, match=advice):
+        sundman.resume(tmp_path / "renamed", watchers=[Do(8, (tmp_path / "renamed/lock").unlink)])
+    assert_same(sundman.resume(tmp_path / "renamed"), whole())
+
+
 def test_store_deleted_while_it_is_written(tmp_path, monkeypatch):
     path, write = tmp_path / "run", ArrayWriter.write
 
