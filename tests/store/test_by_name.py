@@ -218,6 +218,7 @@ def test_a_function_that_is_gone_or_was_edited(tmp_path, monkeypatch):
         sundman.resume(tmp_path / "run")
 
 
+@pytest.mark.long
 @pytest.mark.filterwarnings("default::sundman.store.StoreWarning")
 def test_a_function_of_a_notebook_is_told_at_the_start(tmp_path, monkeypatch):
     """It is found again where the notebook, or the script, runs."""
@@ -289,6 +290,7 @@ def test_a_run_moved_renamed_and_read_only(finished, tmp_path):
         path.chmod(0o700)
 
 
+@pytest.mark.long
 @pytest.mark.skipif(os.name != "posix" or os.geteuid() != 0, reason="only root can be another user")
 def test_a_run_of_another_user_is_opened(finished, part, capsys):
     """Who may read it, and nothing more."""
