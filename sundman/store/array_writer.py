@@ -7,6 +7,7 @@ written here and not by zarr, which does not make them durable.
 from __future__ import annotations
 
 import itertools
+import json
 import math
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -19,7 +20,14 @@ from numpy.typing import DTypeLike
 
 from sundman._files import sync_directories, write_bytes, write_with
 from sundman._optional import needs_extra
-from sundman.store.arrays import CHECKSUM_BYTES, ArrayInfo, Arrays, metadata_sum, sum_of
+from sundman.store.arrays import (
+    CHECKSUM_BYTES,
+    ArrayInfo,
+    Arrays,
+    metadata_sum,
+    read_metadata,
+    sum_of,
+)
 
 with needs_extra("store", "a stored run"):
     import google_crc32c
@@ -61,16 +69,14 @@ def create(
 
 def lengthen(path: Path, infos: Mapping[str, ArrayInfo], draws: int) -> dict[str, ArrayInfo]:
     """The arrays with room for ``draws`` draws; those that are there stay."""
-    group = zarr.open_group(str(path), mode="r+", zarr_format=3)
     longer = {}
     for name, info in infos.items():
-        shape = (info.shape[0], draws, *info.shape[2:])
-        array = group[name]
-        assert isinstance(array, zarr.Array)
-        array.resize(shape)
         file = path / name / "zarr.json"
-        write_bytes(file, file.read_bytes())  # which zarr has not made durable
-        longer[name] = replace(info, shape=shape, metadata=metadata_sum(file)[0])
+        content = read_metadata(file)
+        content["shape"][1] = draws
+        write_bytes(file, json.dumps(content, indent=2).encode(), sync="content")
+        longer[name] = replace(info, shape=(info.shape[0], draws, *info.shape[2:]))
+    sync_directories(path / name for name in infos)
     return longer
 
 

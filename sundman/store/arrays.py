@@ -121,14 +121,20 @@ class ArrayInfo:
         return cls(name, tuple(shape), np.dtype(dtype), length, group, content["metadata"])
 
 
+def read_metadata(file: Path) -> dict[str, Json]:
+    """What a ``zarr.json`` says."""
+    content = parse_json(read_file(file, _MOST_METADATA), str(file))
+    shape = content.get("shape") if isinstance(content, dict) else None
+    if not (isinstance(shape, list) and len(shape) > 1 and type(shape[1]) is int):
+        raise StoreError(f"{file} is damaged: it does not describe an array")
+    return content
+
+
 def metadata_sum(file: Path) -> tuple[str, int]:
     """The checksum of what a ``zarr.json`` says but for the number of draws; and that number."""
-    content = parse_json(read_file(file, _MOST_METADATA), str(file))
-    try:
-        draws, content["shape"][1] = content["shape"][1], 0
-        return f"{zlib.crc32(json.dumps(content, sort_keys=True).encode()):08x}", int(draws)
-    except (KeyError, TypeError, ValueError, IndexError, OverflowError) as error:
-        raise StoreError(f"{file} is damaged: it does not describe an array ({error})") from None
+    content = read_metadata(file)
+    draws, content["shape"][1] = content["shape"][1], 0
+    return f"{zlib.crc32(json.dumps(content, sort_keys=True).encode()):08x}", draws
 
 
 def _label(info: ArrayInfo, group: int, index: int) -> int:
