@@ -21,6 +21,7 @@ from sundman.store import checkpoint
 from sundman.store.arrays import Arrays
 from sundman.store.directory import Run, open_run
 from sundman.store.files import StoreError
+from sundman.store.lazy_array import LazyArray
 from sundman.store.structure import leaf_count, structure_from_json
 from sundman.tune import Tuning
 from sundman.tune.saved import from_bytes
@@ -36,7 +37,7 @@ class StoredStats(Mapping[str, np.ndarray]):
     def __getitem__(self, name: str) -> np.ndarray:
         """One statistic, (chain, draw)."""
         if name not in self._read:
-            self._read[name] = np.asarray(self._arrays.lazy(self._names[name]))
+            self._read[name] = np.asarray(LazyArray(self._arrays, self._names[name]))
         return self._read[name]
 
     def __iter__(self) -> Iterator[str]:
@@ -88,7 +89,7 @@ def read(path: str | os.PathLike[str], like: Mapping[str, PyTree] | None = None)
         **({"devices": progress["devices"]} if "devices" in progress else {}),
     }
     fields = {
-        "values": _tree(run, "values", like, [arrays.lazy(name) for name in names]),
+        "values": _tree(run, "values", like, [LazyArray(arrays, name) for name in names]),
         "stats": StoredStats(arrays, recorded),
         "diverged_at": np.asarray(progress.get("diverged", never)),
         "settings": {**run.about["settings"], **outcome},
@@ -113,7 +114,7 @@ def read(path: str | os.PathLike[str], like: Mapping[str, PyTree] | None = None)
     return Stored(
         fields,
         {
-            "weight": lambda: np.asarray(arrays.lazy("weight")),
+            "weight": lambda: np.asarray(LazyArray(arrays, "weight")),
             "last": lambda: _part(run, "position", like, state()),
             "online": lambda: _online(run, like, state()),
         },

@@ -6,6 +6,7 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from types import FrameType, TracebackType
 from typing import Self, TypeAlias
 
@@ -21,10 +22,10 @@ from sundman.run.sinks import columns, joined
 from sundman.run.state import RunState
 from sundman.run.step import Record
 from sundman.store import checkpoint
-from sundman.store.arrays import Arrays
+from sundman.store.array_writer import ArrayWriter
 from sundman.store.checkpoint import Part
 from sundman.store.directory import Run
-from sundman.store.files import writing
+from sundman.store.files import StoreError, writing
 from sundman.watch.events import Watcher
 
 Handler: TypeAlias = Callable[[int, FrameType | None], object] | int | None
@@ -73,11 +74,13 @@ def progress_of(
 
 
 class DiskSink:
-    """Keeps the blocks of a run in its directory.
+    """Keeps the blocks of a run in its directory, by a thread that writes while the run goes on.
 
     Draws go to disk every few seconds and count from then on; a checkpoint is made every
     ``every`` pieces, or every half minute, and when a signal asks to stop. What is written is
-    durable before the file that says how many draws count names it.
+    durable before the file that says how many draws count names it. The run waits for the disk
+    only where more is to be written before the last is, and at its end. What the thread could not
+    write is raised after the next piece. Entered, it is left with nothing being written.
 
     Args:
       run: its directory, locked by this process, or by the first of several.
@@ -92,7 +95,7 @@ class DiskSink:
     def __init__(
         self,
         run: Run,
-        arrays: Arrays,
+        arrays: ArrayWriter,
         every: int | None,
         stop: Stop,
         watchers: Sequence[Watcher],
@@ -104,6 +107,28 @@ class DiskSink:
         self._waiting: list[Record] = []
         self._bytes = 0
         self._flushed = self._saved = time.perf_counter()
+        self._thread = ThreadPoolExecutor(1, "sundman-disk")
+        self._write: Future[int | None] | None = None  # of the draws of the state it has saved
+
+    def __enter__(self) -> Self:
+        """Begin."""
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Wait for what is being written; that it failed is a note to an error there is."""
+        try:
+            self._finish_write()
+        except StoreError as failure:
+            if error is None:
+                raise
+            error.add_note(str(failure))
+        finally:
+            self._thread.shutdown()
 
     def add(self, record: Record) -> None:
         """Take the draws of a block."""
@@ -120,6 +145,8 @@ class DiskSink:
         ended: Ended | None = None,
     ) -> None:
         """Write what is due; stop if a signal asked for it."""
+        if self._write is not None and self._write.done():
+            self._finish_write()
         done, now = state.progress, time.perf_counter()
         if self._every is None:
             due = now - self._saved > _CHECKPOINT_SECONDS
@@ -130,12 +157,13 @@ class DiskSink:
         due, flush, asked = hosts.highest(int(due or over or save), int(flush), asked)
         due = due or asked
         if due or flush:
-            self._flush(state)
-        if due:
-            self._checkpoint(state)
+            self._finish_write()
+            self._begin_write(state, with_state=bool(due))
         if over or failure is not None:  # said last: a finished run has its last state on disk
+            self._finish_write()
             self._say_end(state, over=over, failure=failure, ended=ended)
         if asked and not over:
+            self._finish_write()
             self._stop.signal = signal.Signals(asked)
             message = (
                 f'stopped after draw {done.draws}; go on with sundman.resume("{self._run.path}")'
@@ -143,6 +171,36 @@ class DiskSink:
             for watcher in self._watchers:
                 watcher.event("interrupted", message, signal=self._stop.signal.name)
             raise interruption(self._stop.signal, message)
+
+    def _begin_write(self, state: RunState, *, with_state: bool) -> None:
+        """Have the draws that wait written, and the state if it is to be saved."""
+        progress = progress_of(state, self._layout, finished=False)
+        saved = to_checkpoint(state, self._replicas, self._layout) if with_state else None
+        waiting, self._waiting, self._bytes = self._waiting, [], 0
+        self._flushed = time.perf_counter()
+        self._saved = self._flushed if with_state else self._saved
+        number, draws = state.progress.pieces, state.progress.draws
+
+        def write() -> int | None:
+            self._write_draws(waiting, progress)
+            if saved is None:
+                return None
+            self._write_state(saved, number)
+            return draws
+
+        if hosts.several():  # they tell each other what they wrote, as they do while they compute
+            self._write = Future()
+            self._write.set_result(write())
+        else:
+            self._write = self._thread.submit(write)
+
+    def _finish_write(self) -> None:
+        """Wait for what is being written; raise if it failed, tell watchers of a new checkpoint."""
+        write, self._write = self._write, None
+        draws = None if write is None else write.result()
+        if draws is not None:
+            for watcher in self._watchers:
+                watcher.event("checkpoint", f"state saved after draw {draws}", draws=draws)
 
     def _say_end(
         self, state: RunState, *, over: bool, failure: Failure | None, ended: Ended | None
@@ -155,21 +213,21 @@ class DiskSink:
                 self._run.write_progress(self._arrays, end)
         hosts.highest(0)
 
-    def _flush(self, state: RunState) -> None:
-        path = self._run.path
+    def _write_draws(self, records: list[Record], progress: Settings) -> None:
+        """The draws of some blocks, and then how far the run is."""
         self._check_lock()
-        with writing("draws", path, self._arrays.draws):
-            if self._waiting and hosts.several():
-                self._write_part(*joined(self._waiting))
-            elif self._waiting:
-                self._arrays.write(columns(*joined(self._waiting)))
-            self._check_lock()
-            if hosts.is_first():
-                progress = progress_of(state, self._layout, finished=False)
-                self._run.write_progress(self._arrays, progress)
-        self._bytes = 0
-        self._waiting.clear()
-        self._flushed = time.perf_counter()
+        try:
+            with writing("draws", self._run.path, self._arrays.draws):
+                if records and hosts.several():
+                    self._write_part(*joined(records))
+                elif records:
+                    self._arrays.write(columns(*joined(records)))
+                self._check_lock()
+                if hosts.is_first():
+                    self._run.write_progress(self._arrays, progress)
+        except StoreError:
+            self._check_lock()  # that the directory is gone says more
+            raise
 
     def _check_lock(self) -> None:
         """Only the first process holds it, and writes what is not of its own chains."""
@@ -192,16 +250,13 @@ class DiskSink:
         arrays.write(columns(values, *numbers), mine)
         arrays.share_sums(mine, lambda sums: hosts.gather(sums).sum(axis=0, dtype=np.uint32))
 
-    def _checkpoint(self, state: RunState) -> None:
-        done, part = state.progress, None
+    def _write_state(self, saved: checkpoint.Tree, number: int) -> None:
+        """A checkpoint; of several processes, the part of it that is written here."""
+        part = None
         if hosts.several():
             part = Part(jax.process_index(), jax.process_count(), self._layout.written)
         with writing("a checkpoint", self._run.path, self._arrays.draws):
-            saved = to_checkpoint(state, self._replicas, self._layout)
-            checkpoint.save(self._run.checkpoints, self._run.id, done.pieces, saved, part)
-        self._saved = time.perf_counter()
-        for watcher in self._watchers:
-            watcher.event("checkpoint", f"state saved after draw {done.draws}", draws=done.draws)
+            checkpoint.save(self._run.checkpoints, self._run.id, number, saved, part)
 
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)

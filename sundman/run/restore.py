@@ -18,9 +18,8 @@ from sundman.run.schedule import Sizes
 from sundman.run.setup import RunSetup
 from sundman.run.spec import RunSpec
 from sundman.run.state import Progress, RunState
-from sundman.store import arrays as stored_arrays
-from sundman.store import checkpoint
-from sundman.store.arrays import Arrays
+from sundman.store import array_writer, checkpoint
+from sundman.store.array_writer import ArrayWriter
 from sundman.store.directory import Run
 from sundman.store.files import StoreError, StoreWarning, writing
 
@@ -66,13 +65,13 @@ def warn_of_versions(run: Run) -> None:
         )
 
 
-def restore(run: Run, setup: RunSetup, first: RunState) -> tuple[RunState, Arrays]:
+def restore(run: Run, setup: RunSetup, first: RunState) -> tuple[RunState, ArrayWriter]:
     """The newest whole checkpoint before which all draws are whole, and the draws up to it."""
     state = hosts.on_first(lambda: _go_back(run, setup, first))
     number = hosts.highest(0 if state is None else state.progress.pieces)[0]
     if state is None:
         state = _as_state(run, checkpoint.load(run.checkpoints, run.id, number), first)
-    return state, run.arrays(run.progress())
+    return state, run.writer(run.progress())
 
 
 def _go_back(run: Run, setup: RunSetup, first: RunState) -> RunState:
@@ -80,7 +79,7 @@ def _go_back(run: Run, setup: RunSetup, first: RunState) -> RunState:
 
     A checkpoint in the middle of a piece, as the end of a shorter run leaves it, is passed over.
     """
-    draws = run.arrays(run.progress())
+    draws = run.writer(run.progress())
     sound, reason = draws.sound_draws()
     ends = np.cumsum([0, *(piece.draws for piece in setup.pieces)])
     failures = [] if reason is None else [str(reason)]
@@ -135,12 +134,12 @@ def _as_state(run: Run, saved: checkpoint.Tree, first: RunState) -> RunState:
     )
 
 
-def lengthen(run: Run, spec: RunSpec, draws: Arrays, first_draws: int) -> None:
+def lengthen(run: Run, spec: RunSpec, draws: ArrayWriter, first_draws: int) -> None:
     """Make room for the draws of a longer run, which is not finished any more."""
     with writing("a longer run", run.path, draws.draws):
         (run.path / "verdict.json").unlink(missing_ok=True)
         sync_directory(run.path)
-        infos = stored_arrays.lengthen(draws.path, run.infos, spec.draws)
+        infos = array_writer.lengthen(draws.path, run.infos, spec.draws)
         changed: Settings = {"draws": spec.draws}
         if spec.until is not None:
             changed["until"] = str(spec.until)

@@ -32,9 +32,10 @@ from sundman.run.spec import RunSpec, Until, check_spec
 from sundman.run.state import Progress, RunState
 from sundman.run.stopping import StopRule
 from sundman.store import checkpoint
-from sundman.store.arrays import Arrays
+from sundman.store.array_writer import ArrayWriter
 from sundman.store.directory import AGAIN, Run, absolute, clean, create, exists, open_run
 from sundman.store.files import Lock, StoreError, StoreWarning, writing
+from sundman.store.lazy_array import LazyArray
 from sundman.tune.saved import pack, to_bytes, unpack
 from sundman.tune.state import Problem, WarmUp
 from sundman.tune.warm_up import advance
@@ -268,7 +269,7 @@ def start_stored(
             _say_how_to_resume(run)
         if warm is not None:
             spec, setup, state = _tuned(run, spec, *warm, setup)
-        draws = run.arrays(run.progress())
+        draws = run.writer(run.progress())
     except BaseException:
         if run.lock is not None:
             run.lock.release()
@@ -288,6 +289,14 @@ def _say_how_to_resume(run: Run) -> None:
             f"if this run is broken off, it needs to be given again what has no name to import: "
             f"{'; '.join(reasons.values())}. Go on with sundman.resume({str(run.path)!r}, {again}) "
             f"or with the same call, {AGAIN}",
+            StoreWarning,
+            stacklevel=4,
+        )
+    if run.about.get("in_main"):
+        warnings.warn(
+            f"if this run is broken off, {', '.join(run.about['in_main'])} will be found by name "
+            "only where this script or notebook runs: go on from here, give it again there, or put "
+            "it into a module, which sundman.resume imports from anywhere",
             StoreWarning,
             stacklevel=4,
         )
@@ -381,12 +390,12 @@ def _continue(
         if warm is not None:
             spec, setup, first = _tuned(run, spec, *warm, setup)
         begun = warm is None or checkpoint.numbers(run.checkpoints) not in ([], [0])
-        state, draws = restore(run, setup, first) if begun else (first, run.arrays(known))
+        state, draws = restore(run, setup, first) if begun else (first, run.writer(known))
         if longer is not None:
             hosts.on_first(lambda: lengthen(run, spec, draws, first_draws))
             run = open_run(run.path)
             run.lock = lock
-            draws = run.arrays(run.progress())
+            draws = run.writer(run.progress())
     except BaseException:
         if lock is not None:
             lock.release()
@@ -401,7 +410,7 @@ def _continue(
 
 def _execute(
     run: Run,
-    draws: Arrays,
+    draws: ArrayWriter,
     spec: RunSpec,
     setup: RunSetup,
     state: RunState,
@@ -412,8 +421,11 @@ def _execute(
     every, _, watchers, _ = watching
     try:
         rule = _rule(spec, setup, state, draws, like["values"])
-        with Stop() as stop, watched(watchers, spec.settings, note):
-            sink = DiskSink(run, draws, every, stop, watchers, setup.replicas, setup.layout)
+        with (
+            Stop() as stop,
+            watched(watchers, spec.settings, note),
+            DiskSink(run, draws, every, stop, watchers, setup.replicas, setup.layout) as sink,
+        ):
             execute(spec, setup, state, sink, watchers, rule)
         return _judged(run, spec, like)
     finally:
@@ -422,15 +434,15 @@ def _execute(
 
 
 def _rule(
-    spec: RunSpec, setup: RunSetup, state: RunState, draws: Arrays, like: PyTree
+    spec: RunSpec, setup: RunSetup, state: RunState, draws: ArrayWriter, like: PyTree
 ) -> StopRule | None:
     """The rule of a run, if it has one, that knows the draws that are there."""
     if spec.until is None:
         return None
     rule = StopRule(spec.until, spec, setup)
-    leaves = [draws.lazy(name) for name in draws.infos if name.startswith("values/")]
+    leaves = [LazyArray(draws, name) for name in draws.infos if name.startswith("values/")]
     values = jax.tree.unflatten(jax.tree.structure(like), leaves)
-    rule.recall(values, draws.lazy("weight"), draws.lazy("stats/potential"), state)
+    rule.recall(values, LazyArray(draws, "weight"), LazyArray(draws, "stats/potential"), state)
     return rule
 
 

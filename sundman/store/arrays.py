@@ -1,11 +1,11 @@
-"""Draws in zarr: one array per leaf, filled block by block; any zarr reader opens them.
+"""Draws in zarr, read: one array per leaf, chunk by chunk.
 
 A chunk is a file that holds a stretch of draws of all chains, or of a group of them where several
-processes write, each its own chains. It is replaced as a whole. Which draws count, and the checksum
-of those in each chunk, is written elsewhere after them: a chunk that was swapped, doubled or comes
-from another run is found, and one that holds more draws than count by now is not damaged. Reading
-and writing go through here and not through zarr, which would take a missing chunk for NaN, follow
-links, and run whatever codec a file asks for.
+processes write, each its own chains. Which draws count, and the checksum of those in each chunk, is
+written elsewhere: a chunk that was swapped, doubled or comes from another run is found, and one
+that holds more draws than count by now is not damaged. Any zarr reader opens the arrays; ours does
+without zarr, which would take a missing chunk for NaN, follow links, and run whatever codec a file
+asks for.
 """
 
 from __future__ import annotations
@@ -18,27 +18,16 @@ import re
 import stat
 import sys
 import zlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import DTypeLike
 
-from sundman._files import sync_directory, write_bytes
-from sundman._optional import needs_extra
-from sundman._types import Index, Json
+from sundman._types import Json
 from sundman.store.files import StoreError, parse_json, read_file
 
-with needs_extra("store", "a stored run"):
-    import google_crc32c
-    import zarr
-    from zarr.codecs import BytesCodec, Crc32cCodec
-
-_CHUNK_BYTES = 4 * 2**20
-_CHECKSUM_BYTES = 4
-_WRITERS = 8
+CHECKSUM_BYTES = 4
 _MOST_METADATA = 2**16
 _MOST_AXES = 32
 _PART = re.compile(r"[\w\- ]+")
@@ -85,7 +74,7 @@ class ArrayInfo:
     def chunk_bytes(self) -> int:
         """The length of a chunk's file."""
         rows = tuple(max(size, 1) for size in self.chunk_shape)
-        return math.prod(rows) * self.dtype.itemsize + _CHECKSUM_BYTES
+        return math.prod(rows) * self.dtype.itemsize + CHECKSUM_BYTES
 
     def chunks(self, draws: int) -> int:
         """How many chunks of a group hold its first ``draws`` draws; none if a draw is empty."""
@@ -132,64 +121,34 @@ class ArrayInfo:
         return cls(name, tuple(shape), np.dtype(dtype), length, group, content["metadata"])
 
 
-def create(
-    path: Path, shapes: Mapping[str, tuple[tuple[int, ...], DTypeLike]], group: int | None = None
-) -> dict[str, ArrayInfo]:
-    """Empty arrays, by name; shapes are (chain, draw, ...), ``group`` chains are in a chunk."""
-    root = zarr.create_group(store=str(path))
-    infos = {}
-    for name, (shape, given) in shapes.items():
-        dtype = np.dtype(given)
-        chains = shape[0] if group is None else group
-        one = dtype.itemsize * chains * math.prod(shape[2:])
-        length = max(1, min(shape[1], _CHUNK_BYTES // max(one, 1)))
-        info = ArrayInfo(name, tuple(shape), dtype, length, chains, "")
-        bits = dtype.kind == "V"
-        root.create_array(
-            name,
-            shape=shape,
-            chunks=tuple(max(size, 1) for size in info.chunk_shape),
-            dtype=info.stored_dtype,
-            fill_value=np.nan if dtype.kind in "fc" else None,
-            attributes={"bits of": dtype.name} if bits else None,
-            serializer=BytesCodec(endian=None if dtype.itemsize == 1 else "little"),
-            compressors=[Crc32cCodec()],
-            chunk_key_encoding={"name": "default", "separator": "."},
-        )
-        metadata = _metadata_sum(path / name / "zarr.json")[0]
-        infos[name] = replace(info, metadata=metadata)
-    return infos
-
-
-def _metadata_sum(file: Path) -> tuple[str, int]:
-    """The checksum of what a ``zarr.json`` says but for the number of draws; and that number."""
+def read_metadata(file: Path) -> dict[str, Json]:
+    """What a ``zarr.json`` says."""
     content = parse_json(read_file(file, _MOST_METADATA), str(file))
-    try:
-        draws, content["shape"][1] = content["shape"][1], 0
-        return f"{zlib.crc32(json.dumps(content, sort_keys=True).encode()):08x}", int(draws)
-    except (KeyError, TypeError, ValueError, IndexError, OverflowError) as error:
-        raise StoreError(f"{file} is damaged: it does not describe an array ({error})") from None
+    shape = content.get("shape") if isinstance(content, dict) else None
+    if not (isinstance(shape, list) and len(shape) > 1 and type(shape[1]) is int):
+        raise StoreError(f"{file} is damaged: it does not describe an array")
+    return content
 
 
-def lengthen(path: Path, infos: Mapping[str, ArrayInfo], draws: int) -> dict[str, ArrayInfo]:
-    """The arrays with room for ``draws`` draws; those that are there stay."""
-    group = zarr.open_group(str(path), mode="r+", zarr_format=3)
-    longer = {}
-    for name, info in infos.items():
-        shape = (info.shape[0], draws, *info.shape[2:])
-        array = group[name]
-        assert isinstance(array, zarr.Array)
-        array.resize(shape)
-        file = path / name / "zarr.json"
-        write_bytes(file, file.read_bytes())  # which zarr has not made durable
-        longer[name] = replace(info, shape=shape, metadata=_metadata_sum(file)[0])
-    return longer
+def metadata_sum(file: Path) -> tuple[str, int]:
+    """The checksum of what a ``zarr.json`` says but for the number of draws; and that number."""
+    content = read_metadata(file)
+    draws, content["shape"][1] = content["shape"][1], 0
+    return f"{zlib.crc32(json.dumps(content, sort_keys=True).encode()):08x}", draws
 
 
 def _label(info: ArrayInfo, group: int, index: int) -> int:
     """A checksum to begin with, of the chunk's place."""
     place = f"{info.name}:{index}" if group == 0 else f"{info.name}:{group}:{index}"
     return zlib.crc32(place.encode())
+
+
+def sum_of(info: ArrayInfo, group: int, index: int, rows: np.ndarray) -> int:
+    """The checksum of the draws of a chunk, and of its place."""
+    total = _label(info, group, index)
+    for chain in np.ascontiguousarray(rows).view(info.stored_dtype):
+        total = zlib.crc32(np.ascontiguousarray(chain).view(np.uint8).data, total)
+    return total
 
 
 class Arrays:
@@ -218,7 +177,7 @@ class Arrays:
         for name, info in self.infos.items():
             file = self.path / name / "zarr.json"
             try:
-                checksum, draws = _metadata_sum(file)
+                checksum, draws = metadata_sum(file)
             except FileNotFoundError:
                 raise StoreError(f"{file} is missing: restore it from a copy") from None
             if checksum != info.metadata or draws < info.shape[1]:
@@ -252,15 +211,17 @@ class Arrays:
     def chunk(self, info: ArrayInfo, index: int) -> np.ndarray:
         """The draws of all chains in a stretch that count, checked, axes (chain, draw, ...)."""
         if info.groups == 1:
-            return self._of_group(info, 0, index)
-        return np.concatenate([self._of_group(info, group, index) for group in range(info.groups)])
+            return self.group_chunk(info, 0, index)
+        return np.concatenate(
+            [self.group_chunk(info, group, index) for group in range(info.groups)]
+        )
 
-    def _of_group(self, info: ArrayInfo, group: int, index: int) -> np.ndarray:
-        """Those of a group."""
+    def group_chunk(self, info: ArrayInfo, group: int, index: int) -> np.ndarray:
+        """Those of a group of chains."""
         begin = index * info.length
         rows = self._read(info, group, index)[:, : max(0, self.draws - begin)]
         sums = self.sums[info.name][group]
-        if index >= len(sums) or _sum_of(info, group, index, rows) != sums[index]:
+        if index >= len(sums) or sum_of(info, group, index, rows) != sums[index]:
             raise self._damaged(info, group, index, "is not what was written there")
         return rows
 
@@ -274,7 +235,7 @@ class Arrays:
         if len(content) != size:
             state = f"is {len(content)} bytes long instead of {size}"
             raise self._damaged(info, group, index, state)
-        numbers = np.frombuffer(memoryview(content)[:-_CHECKSUM_BYTES], info.stored_dtype)
+        numbers = np.frombuffer(memoryview(content)[:-CHECKSUM_BYTES], info.stored_dtype)
         return numbers.view(info.dtype).reshape(info.chunk_shape)
 
     def _damaged(self, info: ArrayInfo, group: int, index: int, state: str) -> StoreError:
@@ -284,86 +245,6 @@ class Arrays:
             f"draws {first} to {last} of {info.name!r} are damaged: {file} {state}. Restore it "
             "from a copy, or run again"
         )
-
-    def write(self, columns: Mapping[str, np.ndarray], groups: Sequence[int] | None = None) -> None:
-        """Add columns, axes (chain, draw, ...), after the draws that count, and make them durable.
-
-        They count from now on here; on disk, once their number and checksums are written.
-
-        Args:
-          columns: by name, of the chains of ``groups``.
-          groups: those to write, all if not given; others are written by other processes.
-        """
-        end = self.draws + next((column.shape[1] for column in columns.values()), 0)
-        parts = [
-            (self.infos[name], group, part)
-            for name, column in columns.items()
-            for group, part in zip(
-                range(self.infos[name].groups) if groups is None else groups,
-                _parts(column, self.infos[name].group),
-                strict=True,
-            )
-        ]
-        with ThreadPoolExecutor(_WRITERS) as writers:  # most of it is waiting for the disk
-            list(writers.map(lambda part: self._write_part(*part), parts))
-        self.draws = end
-
-    def _write_part(self, info: ArrayInfo, group: int, column: np.ndarray) -> None:
-        """The column of one group."""
-        sums = self.sums[info.name][group]
-        end = self.draws + column.shape[1]
-        for index in range(self.draws // info.length, info.chunks(end)):
-            begin = index * info.length
-            chunk = np.zeros(info.chunk_shape, info.dtype)
-            before = max(0, self.draws - begin)
-            if before:
-                chunk[:, :before] = self._of_group(info, group, index)
-            part = column[:, max(0, begin - self.draws) : begin + info.length - self.draws]
-            chunk[:, before : before + part.shape[1]] = part
-            content = np.ascontiguousarray(chunk).view(info.stored_dtype).tobytes()
-            content += google_crc32c.value(content).to_bytes(_CHECKSUM_BYTES, "little")
-            write_bytes(info.file(self.path, group, index), content, sync=False)
-            sums[index:] = [_sum_of(info, group, index, chunk[:, : end - begin])]
-        sync_directory(self.path / info.name)
-
-    def share_sums(self, own: Sequence[int], add_up: Callable[[np.ndarray], np.ndarray]) -> None:
-        """Take over the checksums of the groups that other processes have written.
-
-        Args:
-          own: the groups that were written here.
-          add_up: the sum over all processes of what each gives; it has zeros for groups of others.
-        """
-        for name, groups in self.sums.items():
-            chunks = self.infos[name].chunks(self.draws)
-            table = np.zeros((len(groups), chunks), np.uint32)
-            for group in own:
-                table[group] = groups[group]
-            self.sums[name] = add_up(table).tolist()
-
-    def cut(self, draws: int) -> None:
-        """Let only the first ``draws`` draws count."""
-        for name, info in self.infos.items():
-            last = info.chunks(draws) - 1
-            for group, sums in enumerate(self.sums[name]):
-                if last >= 0 and draws < (last + 1) * info.length:
-                    rows = self._of_group(info, group, last)[:, : draws - last * info.length]
-                    sums[last:] = [_sum_of(info, group, last, rows)]
-                del sums[last + 1 :]
-        self.draws = draws
-
-    def drop_rest(self) -> None:
-        """Remove the chunks after the draws that count."""
-        for name, info in self.infos.items():
-            chunks = itertools.product(range(info.groups), range(info.chunks(self.draws)))
-            kept = {info.file(self.path, *place).name for place in chunks}
-            for file in (self.path / name).glob("c.*"):
-                if file.name not in kept:
-                    file.unlink()
-            sync_directory(self.path / name)
-
-    def lazy(self, name: str) -> LazyArray:
-        """An array, read when it is asked for."""
-        return LazyArray(self, self.infos[name])
 
     def to_json(self) -> Json:
         """The checksums of the chunks, for the file that says how many draws count."""
@@ -388,92 +269,6 @@ def sums_from_json(
         all_sums = [int(text[i : i + 8], 16) for i in range(0, len(text), 8)]
         sums[name] = [all_sums[i * each : (i + 1) * each] for i in range(info.groups)]
     return sums
-
-
-def _sum_of(info: ArrayInfo, group: int, index: int, rows: np.ndarray) -> int:
-    """The checksum of the draws of a chunk, and of its place."""
-    total = _label(info, group, index)
-    for chain in np.ascontiguousarray(rows).view(info.stored_dtype):
-        total = zlib.crc32(np.ascontiguousarray(chain).view(np.uint8).data, total)
-    return total
-
-
-def _parts(column: np.ndarray, group: int) -> list[np.ndarray]:
-    """A column in groups of chains."""
-    return [column[first : first + group] for first in range(0, len(column), group)]
-
-
-class LazyArray:
-    """An array on disk, read when it is asked for; every chunk that is read is checked."""
-
-    def __init__(self, arrays: Arrays, info: ArrayInfo) -> None:
-        self._arrays, self._info = arrays, info
-        self.shape = (info.shape[0], arrays.draws, *info.shape[2:])
-        self.dtype = info.dtype
-        self.ndim = len(self.shape)
-        self.size = math.prod(self.shape)
-
-    def __len__(self) -> int:
-        """Number of chains."""
-        return self.shape[0]
-
-    def _chunks(self, rows: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
-        """For each chunk that has some of ``rows``: which of them, where in it, and its draws."""
-        length = self._info.length
-        numbers = rows // length
-        for index in np.unique(numbers).tolist():
-            which = np.flatnonzero(numbers == index)
-            yield which, rows[which] - index * length, self._arrays.chunk(self._info, index)
-
-    def __getitem__(self, key: Index) -> np.ndarray:
-        """NumPy indexing by integers, slices and, along one axis, arrays of integers."""
-        parts = key if isinstance(key, tuple) else (key,)
-        if any(part is None or part is Ellipsis for part in parts):
-            return np.asarray(self)[key]
-        parts = parts + (slice(None),) * (self.ndim - len(parts))
-        if len(parts) > self.ndim:
-            raise IndexError(f"there are {len(parts)} indices for {self.ndim} axes")
-        keys = [self._within(part, size) for part, size in zip(parts, self.shape, strict=True)]
-        rows = np.atleast_1d(np.arange(self.shape[1])[keys[1]])
-        others = (keys[0], slice(None), *keys[2:])
-        kept = [len(np.atleast_1d(np.arange(s)[k])) for s, k in zip(self.shape, keys, strict=True)]
-        out = np.empty([kept[0], len(rows), *kept[2:]], self.dtype)
-        if self.size and out.size:
-            for which, places, chunk in self._chunks(rows):
-                out[:, which] = _outer(chunk[:, places], others)
-        alone = tuple(0 if isinstance(part, int) else slice(None) for part in keys)
-        return out[alone]
-
-    @staticmethod
-    def _within(part: object, size: int) -> slice | int | np.ndarray:
-        if isinstance(part, slice):
-            return part
-        rows = np.asarray(part)
-        if rows.dtype == bool:
-            return np.flatnonzero(rows)
-        if rows.size and (rows.min() < -size or rows.max() >= size):
-            raise IndexError(f"index {part} is out of range for an axis of length {size}")
-        rows = np.where(rows < 0, rows + size, rows)
-        return int(rows) if rows.ndim == 0 else rows
-
-    def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> np.ndarray:
-        """All of it."""
-        whole = self[:]
-        return whole if dtype is None else whole.astype(dtype)
-
-    def __repr__(self) -> str:
-        """Shape and type, not contents."""
-        return f"LazyArray(shape={self.shape}, dtype={self.dtype})"
-
-
-def _outer(chunk: np.ndarray, keys: tuple[slice | int | np.ndarray, ...]) -> np.ndarray:
-    """The chunk indexed along each axis by itself; an integer keeps its axis."""
-    for axis, key in enumerate(keys):
-        if isinstance(key, slice) and key == slice(None):
-            continue
-        which = [key] if isinstance(key, int) else np.arange(chunk.shape[axis])[key]
-        chunk = np.take(chunk, which, axis)
-    return chunk
 
 
 assert sys.byteorder == "little", "runs on disk are little-endian, and so must be the machine"

@@ -17,7 +17,7 @@ from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
-from sundman._files import sync_directory, write_with
+from sundman._files import Sync, sync_directory, write_with
 from sundman.store.files import StoreError, read_archive, write_archive
 
 Tree: TypeAlias = dict[str, dict[str, np.ndarray]]
@@ -49,7 +49,14 @@ def _stamp(run: str, number: int) -> np.ndarray:
     return np.frombuffer(f"{run} {number}".encode(), np.uint8)
 
 
-def save(directory: Path, run: str, number: int, tree: Tree, part: Part | None = None) -> None:
+def save(
+    directory: Path,
+    run: str,
+    number: int,
+    tree: Tree,
+    part: Part | None = None,
+    sync: Sync = "all",
+) -> None:
     """Write a state, and remove those that are not kept.
 
     Args:
@@ -58,6 +65,7 @@ def save(directory: Path, run: str, number: int, tree: Tree, part: Part | None =
       number: how many pieces were done.
       tree: {group: {name: array}}.
       part: which part of the state it is; all of it if None.
+      sync: what to make durable: see :func:`sundman._files.write_with`.
     """
     arrays = {
         f"{group}/{name}": np.asarray(leaf)
@@ -69,7 +77,8 @@ def save(directory: Path, run: str, number: int, tree: Tree, part: Part | None =
     if part is not None:
         arrays["part"] = np.asarray(part.chains, np.int64)
     place = None if part is None else (part.number, part.of)
-    write_with(_file(directory, number, place), lambda file: write_archive(file, arrays))
+    file = _file(directory, number, place)
+    write_with(file, lambda opened: write_archive(opened, arrays), sync=sync)
     if part is None or part.number == 0:
         states = _states(directory)
         for old in sorted(states)[1:-_KEPT]:

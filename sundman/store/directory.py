@@ -8,6 +8,7 @@ import os
 import shutil
 import uuid
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -15,10 +16,18 @@ from typing import Any
 
 from numpy.typing import DTypeLike
 
-from sundman._files import sync_directory, write_bytes, write_with
+from sundman._files import (
+    Sync,
+    sync_directory,
+    sync_file,
+    sync_tree,
+    write_bytes,
+    write_with,
+)
 from sundman._types import Settings
-from sundman.store import arrays, checkpoint
-from sundman.store.arrays import ArrayInfo, Arrays
+from sundman.store import array_writer, checkpoint
+from sundman.store.array_writer import ArrayWriter
+from sundman.store.arrays import ArrayInfo, Arrays, sums_from_json
 from sundman.store.encoding import Decoder, Encoder, NotByName
 from sundman.store.files import (
     Lock,
@@ -56,7 +65,7 @@ _FIELDS = {
 }
 _PROGRESS = {"run": str, "draws": int, "finished": bool, "sums": dict}
 _VERDICT = {"status": str, "reasons": list, "note": str}
-_CALL, _DATA = "call.json", "data.npz"
+_CALL, _DATA, _DRAWS = "call.json", "data.npz", "draws.zarr"
 
 
 @dataclass
@@ -84,12 +93,18 @@ class Run:
         return self.path / "checkpoints"
 
     def arrays(self, progress: Settings) -> Arrays:
-        """The draws that count at this progress."""
+        """The draws that count at this progress, for reading."""
+        return Arrays(self.path / _DRAWS, self.infos, progress["draws"], self._sums(progress))
+
+    def writer(self, progress: Settings) -> ArrayWriter:
+        """The draws that count at this progress, for adding others; the lock is held."""
+        return ArrayWriter(self.path / _DRAWS, self.infos, progress["draws"], self._sums(progress))
+
+    def _sums(self, progress: Settings) -> dict[str, list[list[int]]]:
         try:
-            sums = arrays.sums_from_json(progress["sums"], self.infos, progress["draws"])
+            return sums_from_json(progress["sums"], self.infos, progress["draws"])
         except (KeyError, ValueError, TypeError) as error:
             raise StoreError(f"{self.path / 'progress.json'} is damaged: {error}") from None
-        return Arrays(self.path / "draws.zarr", self.infos, progress["draws"], sums)
 
     def file(self, name: str) -> bytes | None:
         """The content of an archive of the run, checked; None if it is not there."""
@@ -122,10 +137,10 @@ class Run:
                 raise StoreError(f"{file} is damaged: {name} makes no sense")
         return progress
 
-    def write_progress(self, draws: Arrays, progress: Settings) -> None:
+    def write_progress(self, draws: Arrays, progress: Settings, sync: Sync = "all") -> None:
         """Say how far the run is; readers see these draws from now on."""
         content = {**progress, "run": self.id, "draws": draws.draws, "sums": draws.to_json()}
-        write_json(self.path / "progress.json", content)
+        write_json(self.path / "progress.json", content, sync)
 
     def verdict(self) -> Settings | None:
         """The verdict on the run, as last written; None if it was not judged."""
@@ -141,13 +156,15 @@ class Run:
         return verdict
 
     def write_verdict(self, verdict: Settings) -> None:
-        """Say whether the run can be trusted."""
-        write_json(self.path / "verdict.json", verdict)
+        """Say whether the run can be trusted; a verdict that a power cut took is made again."""
+        write_json(self.path / "verdict.json", verdict, "content")
 
-    def write_about(self, about: Settings, infos: Mapping[str, ArrayInfo]) -> None:
-        """Say anew what the run is, as one that goes on for longer."""
+    def write_about(
+        self, about: Settings, infos: Mapping[str, ArrayInfo], sync: Sync = "all"
+    ) -> None:
+        """Say what the run is; or say it anew, of one that goes on for longer."""
         tables = {name: info.to_json() for name, info in infos.items()}
-        write_json(self.path / "run.json", {**about, "arrays": tables})
+        write_json(self.path / "run.json", {**about, "arrays": tables}, sync)
         self.about, self.infos = about, infos
 
     def call(
@@ -271,18 +288,23 @@ def create(
             _remove_litter(where)
             building.mkdir(parents=True)
             lock = Lock(building)
-            infos = arrays.create(building / "draws.zarr", shapes, group)
             call, reasons, encoder = encoded(arguments)
-            run_id = uuid.uuid4().hex
-            write_json(building / _CALL, {**call, "run": run_id})
-            write_with(building / _DATA, lambda file: write_archive(file, encoder.arrays))
-            written = {"format": FORMAT, "id": run_id, "created": datetime.now(UTC).isoformat()}
-            missing = {**left_out, **reasons}
-            run = Run(building, {**written, **about, "resumable": missing}, infos, lock)
-            run.write_progress(Arrays(building / "draws.zarr", infos), {"finished": False})
-            checkpoint.save(run.checkpoints, run_id, 0, state)
-            run.write_about(run.about, infos)
-            _sync_tree(building)
+            data = building / _DATA
+            write_with(data, lambda file: write_archive(file, encoder.arrays), sync="none")
+            with ThreadPoolExecutor(1) as syncer:  # most of the bytes, while the rest is made
+                synced = syncer.submit(sync_file, data)
+                infos = array_writer.create(building / _DRAWS, shapes, group)
+                run_id = uuid.uuid4().hex
+                write_json(building / _CALL, {**call, "run": run_id}, "none")
+                written = {"format": FORMAT, "id": run_id, "created": datetime.now(UTC).isoformat()}
+                missing = {**left_out, **reasons}
+                how = {"resumable": missing, "in_main": encoder.in_main}
+                run = Run(building, {**written, **about, **how}, infos, lock)
+                run.write_progress(Arrays(building / _DRAWS, infos), {"finished": False}, "none")
+                checkpoint.save(run.checkpoints, run_id, 0, state, sync="none")
+                run.write_about(run.about, infos, "none")
+                synced.result()
+            sync_tree(building)
             building.rename(where)
             sync_directory(where.parent)
     except BaseException:
@@ -294,15 +316,6 @@ def create(
     opened = open_run(where)
     opened.lock = lock
     return opened
-
-
-def _sync_tree(root: Path) -> None:
-    """Make every file and directory below durable."""
-    for directory, _, files in os.walk(root, topdown=False):
-        for name in files:
-            with open(Path(directory, name), "rb") as file:
-                os.fsync(file.fileno())
-        sync_directory(Path(directory))
 
 
 def _remove_litter(where: Path) -> None:

@@ -32,10 +32,14 @@ class NotByName(Exception):
 
 
 class Encoder:
-    """A call as JSON; its arrays are collected in ``arrays``."""
+    """A call as JSON; its arrays are collected in ``arrays``.
+
+    ``in_main`` has what is found by its name only where the same script or notebook runs.
+    """
 
     def __init__(self) -> None:
         self.arrays: dict[str, np.ndarray] = {}
+        self.in_main: list[str] = []
 
     def encode(self, value: object, where: str) -> Json:
         """``value`` as JSON.
@@ -106,10 +110,12 @@ class Encoder:
             "start": self.encode(target.start, where),
         }
 
-    @staticmethod
-    def _named(thing: object, where: str) -> str:
+    def _named(self, thing: object, where: str) -> str:
         name = name_of(thing)
         if name is not None:
+            module, _, called = name.partition(":")
+            if module == "__main__" and called not in self.in_main:
+                self.in_main.append(called)
             return name
         called = getattr(thing, "__qualname__", type(thing).__qualname__)
         if "<lambda>" in called:
@@ -239,6 +245,11 @@ class Decoder:
                     "sundman.sample(..., store=..., resume=True)"
                 ) from error
         thing = imported(name)
+        if thing is None and module == "__main__":
+            raise StoreError(
+                f"{name.partition(':')[2]} is of the script or notebook that began the run: go on "
+                "there, or give the arguments again, sundman.sample(..., store=..., resume=True)"
+            )
         if thing is None:
             raise StoreError(
                 f"there is no {name.partition(':')[2]} in {module} any more: put it back, or give "

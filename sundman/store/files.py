@@ -23,7 +23,7 @@ from typing import IO, BinaryIO
 
 import numpy as np
 
-from sundman._files import write_bytes
+from sundman._files import Sync, write_bytes
 from sundman._optional import needs_extra
 from sundman._types import Json
 
@@ -109,7 +109,7 @@ def _sum_of(content: Mapping[str, Json]) -> str:
     return f"{zlib.crc32(text.encode()):08x}"
 
 
-def write_json(path: Path, content: Mapping[str, Json]) -> None:
+def write_json(path: Path, content: Mapping[str, Json], sync: Sync = "all") -> None:
     """A JSON object with a checksum, whole and durable; what JSON does not know as its repr."""
     plain = _plain(content)
     text = json.dumps(
@@ -117,7 +117,7 @@ def write_json(path: Path, content: Mapping[str, Json]) -> None:
     ).encode()
     if len(text) > _MOST_JSON:
         raise OSError(f"{path.name} would have {len(text):,} bytes, more than {_MOST_JSON:,}")
-    write_bytes(path, text)
+    write_bytes(path, text, sync=sync)
 
 
 def parse_json(text: bytes, where: str) -> Json:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from sundman.data import files
+from sundman.data import files, sets
 from sundman.data.files import Source, locate
 
 NAMES = ("images", "labels")
@@ -106,6 +106,25 @@ def test_a_bad_download_is_not_kept(source, nowhere, tmp_path, content, words):
     with pytest.raises(FileNotFoundError, match=words):
         locate(source, NAMES)
     assert not nowhere.exists()
+
+
+def test_a_download_is_bounded(source, nowhere, monkeypatch):
+    """As it comes, and unpacked."""
+    monkeypatch.setattr(files, "_MOST_BYTES", 3)
+    with pytest.raises(FileNotFoundError, match="it has more than 3 bytes"):
+        locate(source, NAMES)
+    monkeypatch.setattr(files, "_MOST_BYTES", len(pack(b"here")))
+    with pytest.raises(ValueError, match="it unpacks to more than 24 bytes"):
+        files.unpack(pack(b"here" * 100), "here")
+    assert not nowhere.exists()
+
+
+def test_every_address_is_https_and_every_file_has_a_checksum():
+    images = {sets.MNIST: (*sets._TRAIN, *sets._TEST), sets.FASHION_MNIST: sets._TEST}
+    tables = dict.fromkeys(map(sets.table_source, sets.TABLES), ("data.txt", "index_train_19.txt"))
+    for source, names in {**images, **tables}.items():
+        assert all(mirror.startswith("https://") for mirror in source.mirrors)
+        assert all(len(source.md5(name)) == 32 for name in names)
 
 
 def test_no_network_is_a_short_message(source, nowhere):

@@ -226,10 +226,10 @@ def test_all_chains_lost_ends_the_run(tmp_path, on_disk):
 def test_all_chains_lost_and_killed_before_that_is_written(tmp_path, monkeypatch):
     start, write = starts(40).at[:, 3].set(40), Run.write_progress
 
-    def dies(self, draws, progress):
+    def dies(self, draws, progress, sync="all"):
         if progress["finished"]:
             raise Crash
-        write(self, draws, progress)
+        write(self, draws, progress, sync)
 
     with monkeypatch.context() as patch:
         patch.setattr(Run, "write_progress", dies)
@@ -272,10 +272,10 @@ def test_a_run_that_raised_raises_again(tmp_path, draws):
 def test_a_run_that_raised_and_was_killed_before_that_is_written(tmp_path, monkeypatch):
     write = Run.write_progress
 
-    def dies(self, draws, progress):
+    def dies(self, draws, progress, sync="all"):
         if "failure" in progress:
             raise Crash
-        write(self, draws, progress)
+        write(self, draws, progress, sync)
 
     with monkeypatch.context() as patch:
         patch.setattr(Run, "write_progress", dies)

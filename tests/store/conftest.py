@@ -1,4 +1,5 @@
 import shutil
+from concurrent.futures import Future
 from pathlib import Path
 
 import pytest
@@ -25,3 +26,24 @@ def finished(made, tmp_path):
 @pytest.fixture
 def part(made, tmp_path):
     return Path(shutil.copytree(made / "part", tmp_path / "part"))
+
+
+class AtOnce:
+    """Does at once what a thread would do."""
+
+    def __init__(self, *arguments):
+        pass
+
+    def submit(self, job):
+        future = Future()
+        future.set_result(job())
+        return future
+
+    def shutdown(self):
+        pass
+
+
+@pytest.fixture
+def writes_at_once(monkeypatch):
+    """Draws are on disk before the next piece begins."""
+    monkeypatch.setattr("sundman.run.disk_sink.ThreadPoolExecutor", AtOnce)

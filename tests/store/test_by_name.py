@@ -3,8 +3,10 @@
 import ast
 import os
 import pickle
+import shutil
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 from typing import NamedTuple
 
@@ -15,12 +17,14 @@ import numpy as np
 import pytest
 
 import sundman
+from sundman.cli import run as sundman_command
 from sundman.store.encoding import Decoder, Encoder
 from sundman.store.files import StoreError, StoreWarning
 from sundman.store.structure import structure_from_json, structure_to_json
-from tests.store.runs import assert_same, bowl, broken_off, run
+from tests.store.runs import assert_same, bowl, broken_off, run, whole
 
 ROOT = Path(sundman.__file__).parent
+_NOBODY = 65534
 
 
 def test_no_module_imports_pickle():
@@ -57,7 +61,8 @@ draws.values[:], draws.weight, draws.last, draws.online
 assert run(["diagnose", sys.argv[1], "--no-cache"]) == 0
 assert run(["report", sys.argv[1], "--no-cache"]) == 0
 assert run(["runs", sys.argv[1]]) == 0
-assert "theirs" not in sys.modules
+assert run(["watch", sys.argv[1], "--once"]) == 0
+assert not {"theirs", "cloudpickle", "dill"} & {*sys.modules}
 print("values:", type(draws.values).__name__, draws.values)
 """
 THEIRS = """
@@ -213,6 +218,26 @@ def test_a_function_that_is_gone_or_was_edited(tmp_path, monkeypatch):
         sundman.resume(tmp_path / "run")
 
 
+@pytest.mark.long
+@pytest.mark.filterwarnings("default::sundman.store.StoreWarning")
+def test_a_function_of_a_notebook_is_told_at_the_start(tmp_path, monkeypatch):
+    """It is found again where the notebook, or the script, runs."""
+
+    def of_a_cell(x):
+        return 0.5 * jnp.sum(x**2)
+
+    of_a_cell.__qualname__, of_a_cell.__module__ = "of_a_cell", "__main__"
+    monkeypatch.setattr(sys.modules["__main__"], "of_a_cell", of_a_cell, raising=False)
+    with pytest.warns(StoreWarning, match="of_a_cell will be found .* this script or notebook"):
+        broken_off(tmp_path / "run", target=of_a_cell)
+    copy = shutil.copytree(tmp_path / "run", tmp_path / "copy")
+    assert_same(sundman.resume(tmp_path / "run"), run(target=of_a_cell))
+    monkeypatch.delattr(sys.modules["__main__"], "of_a_cell")
+    with pytest.raises(StoreError, match="of_a_cell is of the script or notebook that began"):
+        sundman.resume(copy)
+    assert_same(sundman.resume(copy, target=of_a_cell), run(target=of_a_cell))
+
+
 @pytest.mark.parametrize("make", ["star", "funnel", "gaussian", "double-well"])
 def test_targets_of_ours_come_back_whole(make):
     """With their truth, which a report compares with."""
@@ -263,3 +288,30 @@ def test_a_run_moved_renamed_and_read_only(finished, tmp_path):
     np.testing.assert_array_equal(sundman.Draws.open(moved).mean().value, wanted)
     for path in [moved, *moved.rglob("*")]:
         path.chmod(0o700)
+
+
+@pytest.mark.long
+@pytest.mark.skipif(os.name != "posix" or os.geteuid() != 0, reason="only root can be another user")
+def test_a_run_of_another_user_is_opened(finished, part, capsys):
+    """Who may read it, and nothing more."""
+    place = Path(tempfile.mkdtemp())
+    judged = sundman.judge(whole())  # what is imported on the way may be for root's eyes only
+    try:
+        for run_path in (finished, part):
+            shutil.copytree(run_path, place / run_path.name)
+        for path in [place, *place.rglob("*")]:
+            path.chmod(0o755 if path.is_dir() else 0o644)
+        sundman_command(["runs", str(place)])
+        listed = capsys.readouterr().out
+        os.seteuid(_NOBODY)
+        theirs = sundman.Draws.open(place / "finished")
+        assert_same(theirs, whole())
+        assert_same(sundman.resume(place / "finished"), whole())
+        assert sundman.judge(theirs) == judged
+        assert sundman_command(["runs", str(place)]) == 0
+        assert capsys.readouterr().out == listed
+        with pytest.raises(StoreError, match=r"part cannot be written: .*Permission denied"):
+            sundman.resume(place / "part")
+    finally:
+        os.seteuid(0)
+        shutil.rmtree(place)

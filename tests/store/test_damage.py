@@ -2,6 +2,8 @@
 
 import json
 import shutil
+import zipfile
+from pathlib import Path
 
 import jax
 import numpy as np
@@ -11,7 +13,9 @@ import sundman
 from sundman.store import checkpoint
 from sundman.store.directory import open_run
 from sundman.store.files import StoreError, StoreWarning, read_json, write_json
-from tests.store.runs import DRAWS, Do, assert_same, broken_off, run, whole
+from tests.store.runs import DRAWS, Crash, Do, assert_same, broken_off, crash, run, whole
+
+FORMAT_3 = Path(__file__).with_name("format_3.zip")
 
 
 def truncated(file):
@@ -63,7 +67,7 @@ def test_a_damaged_chunk_is_told(finished, part, name, damage):
 @pytest.mark.parametrize("name", ["values/x", "stats/time"])
 def test_chunks_in_another_place_are_told(tmp_path, monkeypatch, name):
     """Each is whole, and what was written: only not there."""
-    monkeypatch.setattr("sundman.store.arrays._CHUNK_BYTES", 64)
+    monkeypatch.setattr("sundman.store.array_writer._CHUNK_BYTES", 64)
     run(tmp_path / "run")
     run(tmp_path / "other", key=jax.random.key(8))
     first, second = chunk(tmp_path / "run", name), chunk(tmp_path / "run", name, 1)
@@ -117,6 +121,7 @@ def test_a_chunk_deleted_after_opening_is_not_read_as_nothing(finished):
             draws.values[index]
 
 
+@pytest.mark.usefixtures("writes_at_once")
 def test_a_chunk_deleted_during_the_run_is_told(tmp_path):
     path = tmp_path / "run"
     with pytest.raises(StoreError, match="missing"):
@@ -228,6 +233,21 @@ def test_no_usable_checkpoint(part):
     assert len(sundman.Draws.open(part)) > 0
 
 
+def test_chunks_after_the_checkpoint_are_dropped(tmp_path, monkeypatch):
+    """Those that count and those that do not; the run then writes them anew."""
+    monkeypatch.setattr("sundman.store.array_writer._CHUNK_BYTES", 40)
+    path = tmp_path / "run"
+    broken_off(path, piece=8, checkpoint_every=4)  # after 24 draws, with a state after 8
+    chunks = path / "draws.zarr" / "weight"
+    (chunks / "c.0.14").write_bytes(b"beyond all that counts")
+    assert {file.name for file in chunks.glob("c.*")} == {f"c.0.{i}" for i in (*range(4), 14)}
+    with pytest.raises(Crash):
+        sundman.resume(path, watchers=[Do(5, crash)])
+    assert len(sundman.Draws.open(path)) == 8
+    assert {file.name for file in chunks.glob("c.*")} == {"c.0.0", "c.0.1"}
+    assert_same(sundman.resume(path), whole())
+
+
 def test_half_written_files_are_removed(part):
     litter = [
         part / "checkpoints" / "000000010.npz.123.partial",
@@ -268,6 +288,30 @@ def test_a_newer_format_is_refused(part):
             action(part)
     (part / "run.json").write_text(json.dumps(about))
     assert_same(run_again(part), whole())
+
+
+def test_the_format_before_is_read(tmp_path):
+    """A run that was written in format 3."""
+    with zipfile.ZipFile(FORMAT_3) as archive:
+        archive.extractall(tmp_path / "run")
+    assert json.loads((tmp_path / "run" / "run.json").read_text())["format"] == 3
+    draws = sundman.Draws.open(tmp_path / "run")
+    assert draws.settings["finished"]
+    assert draws.verdict.status == "unknown"
+    np.testing.assert_allclose(np.sum(draws.values), -31.315918, rtol=1e-6)
+    np.testing.assert_allclose(np.sum(draws.weight), 2.2922695, rtol=1e-6)
+    np.testing.assert_allclose(draws.online.equal[0], [0.77523578, 3.04468068], rtol=1e-6)
+    np.testing.assert_allclose(draws.last[0], [-0.62398845, -1.97689164], rtol=1e-6)
+    np.testing.assert_array_equal(draws.stats["dt"], draws.weight)
+    assert len(sundman.resume(tmp_path / "run")) == DRAWS
+
+
+def test_the_format_before_goes_on(part):
+    about = read_json(part / "run.json", {})
+    del about["in_main"]
+    write_json(part / "run.json", {**about, "format": 3})
+    assert_same(sundman.resume(part), whole())
+    assert_same(sundman.extend(part, draws=6), run(draws=36))
 
 
 def run_again(path):

@@ -7,16 +7,19 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import threading
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import sundman
 from sundman.store import checkpoint
+from sundman.store.array_writer import ArrayWriter
 from sundman.store.files import StoreError
 from sundman.watch import JsonLines
 from tests.compiled import SHARED_PROGRAMS
-from tests.store.runs import Do, assert_same, run, whole
+from tests.store.runs import Crash, Do, assert_same, run, whole
 
 FULL = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 _NOBODY = 65534
@@ -73,11 +76,11 @@ def test_disk_full_in_a_checkpoint(tmp_path, monkeypatch, k):
     """The last one is that of the end: a finished run must have its last state."""
     save, left = checkpoint.save, iter(range(100))
 
-    def failing(directory, run_id, number, tree, part=None):
+    def failing(directory, run_id, number, tree, part=None, sync="all"):
         if next(left) > k:
             (directory / f"{number:09d}.npz.{os.getpid()}.partial").write_bytes(b"half")
             raise FULL
-        save(directory, run_id, number, tree, part)
+        save(directory, run_id, number, tree, part, sync)
 
     with monkeypatch.context() as patch:
         patch.setattr(checkpoint, "save", failing)
@@ -155,6 +158,7 @@ def replaced_by_another_run(path):
         (replaced_by_another_run, 6),
     ],
 )
+@pytest.mark.usefixtures("writes_at_once")
 def test_store_deleted_during_the_run(tmp_path, action, piece):
     path = tmp_path / "run"
     with pytest.raises(StoreError, match="moved, deleted or replaced while the run was writing"):
@@ -164,6 +168,82 @@ def test_store_deleted_during_the_run(tmp_path, action, piece):
     else:
         with pytest.raises(StoreError, match="no run at"):
             sundman.resume(path)
+
+
+def test_a_store_renamed_or_without_its_lock_goes_on_as_the_message_says(tmp_path):
+    path = tmp_path / "run"
+    advice = "if it is still there under some name, go on with sundman.resume"
+    with pytest.raises(StoreError, match=advice):
+        run(path, watchers=[Do(6, lambda: path.rename(tmp_path / "renamed"))])
+    with pytest.raises(StoreError, match=advice):
+        sundman.resume(tmp_path / "renamed", watchers=[Do(8, (tmp_path / "renamed/lock").unlink)])
+    assert_same(sundman.resume(tmp_path / "renamed"), whole())
+
+
+def test_store_deleted_while_it_is_written(tmp_path, monkeypatch):
+    path, write = tmp_path / "run", ArrayWriter.write
+
+    def deleting(self, columns, groups=None):
+        if self.draws >= 8 and path.exists():
+            shutil.rmtree(path)
+        write(self, columns, groups)
+
+    monkeypatch.setattr(ArrayWriter, "write", deleting)
+    with pytest.raises(StoreError, match="moved, deleted or replaced while the run was writing"):
+        run(path)
+
+
+class SlowDisk:
+    """A disk that takes draws only when it is told to, or fails then."""
+
+    def __init__(self, monkeypatch, error=None):
+        self.ready, self.late, self.written = threading.Event(), False, 0
+        write = ArrayWriter.write
+
+        def slow(arrays, columns, groups=None):
+            self.late |= not self.ready.wait(20.0)
+            if error is not None:
+                raise error
+            write(arrays, columns, groups)
+            self.written += 1
+
+        monkeypatch.setattr(ArrayWriter, "write", slow)
+        monkeypatch.setattr("sundman.run.disk_sink._FLUSH_SECONDS", np.inf)
+
+    def crash(self):
+        """Take them a little after the run breaks off."""
+        threading.Timer(0.1, self.ready.set).start()
+        raise Crash
+
+
+def test_the_run_goes_on_while_draws_are_written(tmp_path, monkeypatch):
+    """They are handed over after piece 4, and written in piece 6."""
+    disk, seen = SlowDisk(monkeypatch), []
+
+    def go_on():
+        seen.append(len(sundman.Draws.open(tmp_path / "run")))
+        disk.ready.set()
+
+    draws = run(tmp_path / "run", checkpoint_every=4, watchers=[Do(6, go_on)])
+    assert not disk.late
+    assert seen == [0]
+    assert_same(draws, whole())
+
+
+def test_a_run_that_breaks_off_waits_for_what_is_being_written(tmp_path, monkeypatch):
+    disk, path = SlowDisk(monkeypatch), tmp_path / "run"
+    with pytest.raises(Crash):
+        run(path, checkpoint_every=4, watchers=[Do(6, disk.crash)])
+    assert disk.written == 1
+    assert len(sundman.Draws.open(path)) == 8
+    assert_same(sundman.resume(path), whole())
+
+
+def test_an_error_of_the_run_says_that_draws_could_not_be_written(tmp_path, monkeypatch):
+    disk = SlowDisk(monkeypatch, error=FULL)
+    with pytest.raises(Crash) as error:
+        run(tmp_path / "run", checkpoint_every=4, watchers=[Do(6, disk.crash)])
+    assert "cannot write draws" in error.value.__notes__[0]
 
 
 @pytest.fixture

@@ -59,6 +59,11 @@ def replaced(file, make):
     make(file)
 
 
+def replaced_by_link(file, elsewhere):
+    file.rename(elsewhere)
+    file.symlink_to(elsewhere)
+
+
 def state(path):
     return path / "checkpoints" / "000000010.npz"
 
@@ -104,6 +109,9 @@ KINDS = {
     "an array outside": lambda p: renamed(p, "stats/../../../../etc/passwd"),
     "an absolute array": lambda p: renamed(p, "/etc/passwd"),
     "a chunk is a link": lambda p: replaced(chunk(p), lambda f: f.symlink_to("/etc/passwd")),
+    "a chunk is a link to what it was": lambda p: replaced_by_link(
+        chunk(p), p.with_suffix(".outside")
+    ),
     "progress.json is a link": lambda p: replaced(
         p / "progress.json", lambda f: f.symlink_to("/dev/zero")
     ),

@@ -263,8 +263,10 @@ def test_another_precision_is_refused(part):
 
 def test_other_versions_are_told_and_go_on(part, monkeypatch):
     real = fingerprint.versions()
-    monkeypatch.setattr(fingerprint, "versions", lambda: {**real, "jax": "0.0.1"})
-    with pytest.warns(sundman.store.StoreWarning, match=r"begun with jax .* which is 0.0.1 here"):
+    others = {"device": "abacus", "jax": "0.0.1"}
+    monkeypatch.setattr(fingerprint, "versions", lambda: {**real, **others})
+    said = r"begun with device .*, which is abacus here, jax .*, which is 0.0.1 here"
+    with pytest.warns(sundman.store.StoreWarning, match=said):
         draws = run(part, resume=True)
     assert_same(draws, run())
 

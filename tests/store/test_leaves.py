@@ -1,6 +1,7 @@
 """Positions of all kinds, and paths of all kinds: on disk as in memory, and resumed."""
 
 import os
+from itertools import product
 from pathlib import Path
 
 import jax
@@ -90,13 +91,16 @@ def test_home_directory(tmp_path, monkeypatch):
 
 def test_many_chunks(tmp_path, monkeypatch):
     """Chunks of one or two draws: writes cross their borders in every way."""
-    monkeypatch.setattr("sundman.store.arrays._CHUNK_BYTES", 40)
+    monkeypatch.setattr("sundman.store.array_writer._CHUNK_BYTES", 40)
     broken_off(tmp_path / "run")
     draws = sundman.resume(tmp_path / "run")
     assert len(list((tmp_path / "run/draws.zarr/values/x").glob("c.*"))) == 15
     assert_same(draws, run())
     whole = run().values
-    for index in [1, (0, 7), (slice(None), slice(1, 29, 4)), (1, np.array([5, 2, 2])), (0, -1, 1)]:
-        np.testing.assert_array_equal(draws.values[index], whole[index])
+    slices = [slice(*each) for each in product((0, 1, 7, -3), (9, 30, None), (1, 2, 5))]
+    slices.append(slice(20, 3, -3))
+    rows = [*slices, 7, -1, np.array([5, 2, 2]), np.arange(30) % 7 == 3]
+    for index in [1, (0, -1, 1), *product([0, slice(None)], rows)]:
+        np.testing.assert_array_equal(draws.values[index], whole[index], err_msg=str(index))
     with pytest.raises(IndexError):
         draws.values[0, 30]

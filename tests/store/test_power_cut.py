@@ -30,11 +30,13 @@ class Disk:
 
     def __init__(self, root):
         self.root, self.synced = root, os.fsync
-        self.contents, self.names, self.images = {}, {}, []
+        self.contents, self.names, self.images, self.open = {}, {}, [], {}
 
     def fsync(self, descriptor):
         self.synced(descriptor)
         about = os.fstat(descriptor)
+        if about.st_ino not in self.open:  # kept open, so that no other file gets its number
+            self.open[about.st_ino] = os.dup(descriptor)
         path = Path(os.readlink(f"/proc/self/fd/{descriptor}"))
         self.image()
         if stat.S_ISDIR(about.st_mode):
@@ -70,15 +72,25 @@ def put(image, where):
 
 
 @pytest.fixture
-def disk(tmp_path, monkeypatch):
+def watched_disk(tmp_path, monkeypatch):
     (tmp_path / "disk").mkdir()
     disk = Disk(tmp_path / "disk")
     with monkeypatch.context() as patch:
         patch.setattr(os, "fsync", disk.fsync)
-        patch.setattr("sundman.store.arrays._WRITERS", 1)  # so that nothing moves meanwhile
-        run(disk.root / "run")
-    disk.image()
-    return disk
+        patch.setattr("sundman.store.array_writer._WRITERS", 1)  # so that nothing moves meanwhile
+        patch.setattr("sundman._files._SYNCERS", 1)
+        yield disk
+    for descriptor in disk.open.values():
+        os.close(descriptor)
+
+
+@pytest.fixture
+def disk(watched_disk, monkeypatch):
+    """A disk on which a run was made."""
+    run(watched_disk.root / "run")
+    watched_disk.image()
+    monkeypatch.setattr(os, "fsync", watched_disk.synced)
+    return watched_disk
 
 
 def survives(image, where):
@@ -113,6 +125,27 @@ def test_power_cut_at_many_moments(disk, tmp_path, variant):
     alive = [survives(images[m], tmp_path / f"cut{m}") for m in moments]
     assert sum(alive) >= CUTS
     assert alive == sorted(alive)  # once the run is there, it stays
+
+
+@pytest.mark.long
+@pytest.mark.skipif(not Path("/proc/self/fd").is_dir(), reason="needs /proc")
+@pytest.mark.parametrize("variant", [0, 1], ids=["nothing unsynced", "empty files"])
+def test_power_cut_while_a_run_is_made_longer(watched_disk, tmp_path, monkeypatch, variant):
+    """It is there as it was, or longer, from the first moment to the last."""
+    run(watched_disk.root / "run")
+    before = len(watched_disk.images)
+    sundman.extend(watched_disk.root / "run", draws=7)
+    watched_disk.image()
+    monkeypatch.setattr(os, "fsync", watched_disk.synced)
+    images = [both[variant] for both in watched_disk.images[before:]]
+    wanted, lengths = {30: whole(), 37: run(draws=37)}, []
+    for number, image in enumerate(images[:: len(images) // 12]):
+        put(image, tmp_path / f"cut{number}")
+        draws = sundman.resume(tmp_path / f"cut{number}" / "run")
+        assert_same(draws, wanted[len(draws)])
+        lengths.append(len(draws))
+    assert {*lengths} == {30, 37}
+    assert lengths == sorted(lengths)
 
 
 @pytest.fixture
