@@ -23,7 +23,7 @@ from sundman import check
 from sundman._types import PyTree
 from sundman.data.base import as_arrays
 from sundman.data.batches import epoch_rows
-from sundman.data.streaming import ALL, HostBatches
+from sundman.data.streaming import ALL, Batch, HostBatches, Unread
 from sundman.noise import Stream, key_words
 
 _STEPS_AT_ONCE, _BYTES_AT_ONCE = 64, 2**26  # whose rows are chosen and fetched in one go
@@ -53,9 +53,9 @@ class ArrayBatches(HostBatches):
     ) -> None:
         check.count("batch_size", batch_size, least=1)
         check.count("consecutive", consecutive, least=1)
-        self._data = x, y = as_arrays("x", x), as_arrays("y", y)
-        leaves = jax.tree.leaves(self._data)
-        check.examples(*jax.tree.map(lambda leaf: leaf[:1], self._data))  # the others as they come
+        x, y = as_arrays("x", x), as_arrays("y", y)
+        leaves = jax.tree.leaves((x, y))
+        check.examples(*jax.tree.map(lambda leaf: leaf[:1], (x, y)))  # the others as they come
         lengths = sorted({len(leaf) for leaf in leaves})
         if len(lengths) > 1:
             raise ValueError(f"x and y must have one row per example: got {lengths} rows")
@@ -70,7 +70,7 @@ class ArrayBatches(HostBatches):
             )
         self._rows, self._consecutive = batch_size, consecutive
         self._key = np.asarray(key_words(jax.random.key(seed)))
-        self._sources = jax.tree.map(_source, self._data)
+        self._sources = {"x": jax.tree.map(_source, x), "y": jax.tree.map(_source, y)}
         batch = batch_size * sum(leaf[:1].nbytes for leaf in leaves)
         self._steps = max(1, min(_STEPS_AT_ONCE, _BYTES_AT_ONCE // batch))
 
@@ -82,13 +82,12 @@ class ArrayBatches(HostBatches):
     def peek(self) -> tuple[PyTree, PyTree]:
         """The first batch."""
         if self._first is None:
-            self._first = self._read(self._order(0, ALL)[0][0])
+            x, y = self._rows_of(self._order(0, ALL)[0][0])
+            self._first = jax.tree.map(np.asarray, x), jax.tree.map(np.asarray, y)
         return self._first
 
-    def endless(
-        self, begin: int = 0, part: slice = ALL
-    ) -> Iterator[tuple[PyTree, PyTree, np.ndarray]]:
-        """(x, y, mask) of each step from ``begin`` on.
+    def endless(self, begin: int = 0, part: slice = ALL) -> Iterator[Batch]:
+        """(x, y, mask) of each step from ``begin`` on, x and y not read yet.
 
         Args:
           begin: the number of the first step.
@@ -102,14 +101,15 @@ class ArrayBatches(HostBatches):
             for source in jax.tree.leaves(self._sources) if from_disk else ():
                 source.fetch(later[0].ravel())
             for chosen, mask in zip(rows, real, strict=True):
-                yield *self._read(chosen), mask
+                yield *self._rows_of(chosen), mask
             from_disk = before is None or _bytes_read() != before  # if not, all was in the cache
             rows, real = later
 
-    def _read(self, rows: np.ndarray) -> tuple[PyTree, PyTree]:
-        x, y = jax.tree.map(lambda source: source.read(rows), self._sources)
-        check.examples(x, y)
-        return x, y
+    def _rows_of(self, rows: np.ndarray) -> tuple[PyTree, PyTree]:
+        def of(name: str) -> PyTree:
+            return jax.tree.map(lambda source: _Rows(name, source, rows), self._sources[name])
+
+        return of("x"), of("y")
 
     def _order(self, begin: int, part: slice) -> tuple[np.ndarray, np.ndarray]:
         """The rows of some steps, (step, row), and which of them are real."""
@@ -152,14 +152,15 @@ def _bytes_read() -> int | None:
 
 
 class _InMemory:
-    """Rows of an array that is in memory, or a small part of it."""
+    """Rows of an array that is in memory, or in a small file."""
 
     def __init__(self, array: np.ndarray | Array) -> None:
         self._array = array
+        self.shape, self.dtype = array.shape[1:], np.dtype(array.dtype)
 
-    def read(self, rows: np.ndarray) -> np.ndarray:
+    def read(self, rows: np.ndarray, room: np.ndarray) -> None:
         """Some of them."""
-        return np.take(self._array, rows, axis=0)
+        np.take(self._array, rows, axis=0, out=room, mode="clip")  # which does not copy the room
 
     def fetch(self, rows: np.ndarray) -> None:
         """They are there."""
@@ -177,7 +178,7 @@ class _InFile:
         mapped = np.frombuffer(file._mmap, np.uint8).ctypes.data  # type: ignore[attr-defined]
         begin = file.offset - file.offset % mmap.ALLOCATIONGRANULARITY
         self._first = begin + array.ctypes.data - mapped
-        self._shape, self._dtype, self._bytes = array.shape[1:], array.dtype, array.strides[0]
+        self.shape, self.dtype, self._bytes = array.shape[1:], array.dtype, array.strides[0]
         self._name = str(file.filename)
         self._descriptor = os.open(self._name, os.O_RDONLY)
         weakref.finalize(self, os.close, self._descriptor)
@@ -189,15 +190,13 @@ class _InFile:
         places = self._first + rows[begins] * self._bytes
         return zip(begins.tolist(), ends.tolist(), places.tolist(), strict=True)
 
-    def read(self, rows: np.ndarray) -> np.ndarray:
+    def read(self, rows: np.ndarray, room: np.ndarray) -> None:
         """Some of them."""
-        found = np.empty((len(rows), *self._shape), self._dtype)
-        room, size = found.reshape(-1).view(np.uint8).data, self._bytes
+        memory, size = room.reshape(-1).view(np.uint8).data, self._bytes
         for begin, end, place in self._pieces(rows):
             wanted = (end - begin) * size
-            if os.preadv(self._descriptor, [room[begin * size : end * size]], place) < wanted:
+            if os.preadv(self._descriptor, [memory[begin * size : end * size]], place) < wanted:
                 raise OSError(f"{self._name} is shorter than it was: it ends before byte {place}")
-        return found
 
     def fetch(self, rows: np.ndarray) -> None:
         """Have some of them read from the disk while others are computed with."""
@@ -224,3 +223,22 @@ def _source(array: np.ndarray | Array) -> _InMemory | _InFile:
     ):
         return _InMemory(array)
     return _InFile(array, file)
+
+
+class _Rows(Unread):
+    """Some rows of an array.
+
+    Args:
+      name: what errors call it, "x" or "y".
+      source: where they are.
+      rows: which they are.
+    """
+
+    def __init__(self, name: str, source: _InMemory | _InFile, rows: np.ndarray) -> None:
+        self._name, self._source, self._rows = name, source, rows
+        self.shape, self.dtype = (len(rows), *source.shape), source.dtype
+
+    def write(self, room: np.ndarray) -> None:
+        """Read them, and see that they are finite."""
+        self._source.read(self._rows, room)
+        check.finite_rows(self._name, room)

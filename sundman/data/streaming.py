@@ -11,7 +11,8 @@ import itertools
 import queue
 import threading
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
-from functools import partial
+from functools import cache, partial
+from typing import TypeAlias
 
 import jax
 import numpy as np
@@ -21,6 +22,8 @@ from sundman._types import PyTree
 from sundman.data.base import as_examples
 
 ALL = slice(None)
+Batch: TypeAlias = tuple[PyTree, PyTree, np.ndarray]
+"""x, y, and which rows are real."""
 _ALIGNED = 64  # bytes: XLA's CPU client takes arrays that begin at multiples of it as they are
 
 
@@ -80,9 +83,7 @@ class HostBatches:
             self._first = first
         return self._first
 
-    def endless(
-        self, begin: int = 0, part: slice = ALL
-    ) -> Iterator[tuple[PyTree, PyTree, np.ndarray]]:
+    def endless(self, begin: int = 0, part: slice = ALL) -> Iterator[Batch]:
         """(x, y, mask), epoch after epoch; the mask says which rows of a short batch are real.
 
         Args:
@@ -94,7 +95,7 @@ class HostBatches:
             return self._passes(begin % len(self._batches), part)
         return itertools.islice(self._passes(0, part), begin, None)
 
-    def _passes(self, begin: int, part: slice) -> Iterator[tuple[PyTree, PyTree, np.ndarray]]:
+    def _passes(self, begin: int, part: slice) -> Iterator[Batch]:
         rows = self.batch_size
         while True:
             used = 0
@@ -109,7 +110,7 @@ class HostBatches:
                 )
 
 
-def _filled_up(x: PyTree, y: PyTree, rows: int) -> tuple[PyTree, PyTree, np.ndarray]:
+def _filled_up(x: PyTree, y: PyTree, rows: int) -> Batch:
     count = len(jax.tree.leaves(y)[0])
     if count > rows:
         raise ValueError(f"a batch has {count} rows, more than the {rows} of the first one")
@@ -117,6 +118,28 @@ def _filled_up(x: PyTree, y: PyTree, rows: int) -> tuple[PyTree, PyTree, np.ndar
         take = np.minimum(np.arange(rows), count - 1)
         x, y = (jax.tree.map(lambda leaf: leaf[take], part) for part in (x, y))
     return x, y, np.arange(rows) < count
+
+
+class Unread:
+    """Rows that are read when there is room for them.
+
+    Attributes:
+      shape: of all rows.
+      dtype: of each number.
+    """
+
+    shape: tuple[int, ...]
+    dtype: np.dtype
+
+    def write(self, room: np.ndarray) -> None:
+        """Read them into an array of this shape."""
+        raise NotImplementedError
+
+    def __array__(self, dtype: np.dtype | None = None, copy: bool | None = None) -> np.ndarray:
+        """Read them into a new array."""
+        room = np.empty(self.shape, self.dtype)
+        self.write(room)
+        return room if dtype is None else room.astype(dtype)
 
 
 def stacked(batches: Iterator[PyTree], lengths: Iterable[int], ahead: int = 2) -> Generator[PyTree]:
@@ -185,9 +208,9 @@ def _fill(
     return room, length
 
 
-def _room(length: int, leaf: np.ndarray) -> np.ndarray:
+def _room(length: int, leaf: np.ndarray | Unread) -> np.ndarray:
     """Memory for some arrays like ``leaf``, as a device has them and where it takes them."""
-    dtype = jax.dtypes.canonicalize_dtype(leaf.dtype)
+    dtype = _on_device(leaf.dtype)
     shape = (length, *leaf.shape)
     size = int(np.prod(shape)) * dtype.itemsize
     memory = np.empty(size + _ALIGNED, np.uint8)
@@ -195,11 +218,20 @@ def _room(length: int, leaf: np.ndarray) -> np.ndarray:
     return memory[first : first + size].view(dtype).reshape(shape)
 
 
-def _write(index: int, room: np.ndarray, leaf: np.ndarray) -> None:
-    dtype = jax.dtypes.canonicalize_dtype(leaf.dtype)
+@cache
+def _on_device(dtype: np.dtype) -> np.dtype:
+    """The type that a device has for one of the host."""
+    return jax.dtypes.canonicalize_dtype(dtype)
+
+
+def _write(index: int, room: np.ndarray, leaf: np.ndarray | Unread) -> None:
+    dtype = _on_device(leaf.dtype)
     if leaf.shape != room.shape[1:] or dtype != room.dtype:
         raise ValueError(
             f"all batches must be alike: one has an array of shape {leaf.shape} and dtype {dtype}, "
             f"where another has {room.shape[1:]} and {room.dtype}"
         )
-    room[index] = leaf
+    if isinstance(leaf, Unread) and leaf.dtype == dtype:
+        leaf.write(room[index])
+    else:
+        room[index] = leaf

@@ -9,6 +9,7 @@ import pytest
 
 import sundman
 from sundman.data import ArrayBatches, HostBatches, array_batches
+from sundman.data.streaming import stacked
 
 N, D = 23, 3
 X = np.random.default_rng(1).normal(size=(N, D)).astype(np.float32)
@@ -25,7 +26,8 @@ def files(tmp_path, monkeypatch):
 
 def take(arrays, count, begin=0, part=slice(None), **settings):
     settings = {"batch_size": 6, **settings}
-    return list(itertools.islice(ArrayBatches(*arrays, **settings).endless(begin, part), count))
+    batches = itertools.islice(ArrayBatches(*arrays, **settings).endless(begin, part), count)
+    return [tuple(map(np.asarray, batch)) for batch in batches]
 
 
 @pytest.mark.parametrize("consecutive", [1, 2, 3])
@@ -85,14 +87,14 @@ def test_a_file_that_was_cut(files):
     batches = ArrayBatches(*files, batch_size=6)
     os.truncate(files[0].filename, 200)
     with pytest.raises(OSError, match=r"x\.npy is shorter than it was"):
-        list(itertools.islice(batches.endless(), 4))
+        list(stacked(batches.endless(), [4]))
 
 
 def test_a_value_that_is_not_finite_is_named(tmp_path):
     spoiled = X.copy()
     spoiled[7, 1] = np.nan
     with pytest.raises(ValueError, match="x has a value that is not finite"):
-        take((spoiled, Y), 4)
+        list(stacked(ArrayBatches(spoiled, Y, batch_size=6).endless(), [4]))
 
 
 @pytest.mark.parametrize(

@@ -95,9 +95,9 @@ class Counted(sundman.data.ArrayBatches):
 
     count = 0
 
-    def _read(self, rows):
+    def _rows_of(self, rows):
         self.count += len(rows)
-        return super()._read(rows)
+        return super()._rows_of(rows)
 
 
 def shared_rows() -> dict:
