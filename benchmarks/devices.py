@@ -7,8 +7,8 @@ Three measurements, all on the cores that there are:
 - the CPU time of a run on a mesh of one device against that of the same run without a mesh, in
   turn; at most 1.03 is asked for;
 - the CPU time per chain and step of 1, 2 and 4 processes that do one run together, each with as
-  many chains: since they share the cores, what grows is overhead, and CPU time does not count the
-  work of others;
+  many chains, for a short and a long run: since they share the cores, what grows is overhead, and
+  CPU time does not count the work of others;
 - the constants of step = compute + all-reduce + noise: CPU seconds for an operation of the gradient
   and for a parameter's noise and update (a fit to several batch sizes), and seconds for a word to
   the other processes and for each of its bytes (a fit to several lengths, on loopback).
@@ -36,6 +36,7 @@ from sundman.run import hosts
 
 SIZES = (784, 200, 200, 10)
 CHAINS, STEPS = 40, 20_000  # of a toy, for each process
+LONGER = 10  # times as many steps
 LENGTHS = (1, 2**18, 2**20, 2**22)  # bytes of a gather
 _generator = np.random.default_rng(0)
 X = _generator.normal(size=(2_000, 784)).astype(np.float32)
@@ -128,10 +129,10 @@ def child(number: int, process: int, address: str) -> None:
     """One of several processes: CPU seconds of a run, and seconds of words to the others."""
     if number > 1:
         hosts.connect(address, number, process, timeout=300)
-    toy(CHAINS * number, STEPS, None)
-    began, cpu = time.perf_counter(), time.process_time()
-    toy(CHAINS * number, STEPS, None)
-    result = {"cpu": time.process_time() - cpu, "wall": time.perf_counter() - began}
+    result = {}
+    for name, steps in {"short": STEPS, "long": LONGER * STEPS}.items():
+        toy(CHAINS * number, steps, None)
+        result[name] = cpu_seconds(lambda mesh, n=steps: toy(CHAINS * number, n, mesh), None)
     for length in LENGTHS:
         word, taken = np.zeros(length, np.uint8), []
         for _ in range(6):
@@ -161,21 +162,27 @@ def together(number: int) -> list[dict[str, float]]:
 
 def weak_scaling(rounds: int) -> dict[str, object]:
     """CPU seconds per chain and step relative to one process, and the cost of a word to others."""
-    spent: dict[int, list[float]] = {1: [], 2: [], 4: []}
+    spent: dict[int, dict[str, list[float]]] = {1: {}, 2: {}, 4: {}}
     words: dict[int, dict[int, list[float]]] = {2: {}, 4: {}}
     for _ in range(rounds):
         for number, cpu in spent.items():
             results = together(number)
-            total = sum(result["cpu"] for result in results)
-            cpu.append(total / (number * CHAINS * STEPS))
+            for name in ("short", "long"):
+                mean = sum(result[name] for result in results) / number
+                cpu.setdefault(name, []).append(mean)
             for length in LENGTHS if number > 1 else ():
                 took = max(result[f"gather {length}"] for result in results)
                 words[number].setdefault(length, []).append(took)
     table: dict[str, object] = {}
     for number, cpu in spent.items():
-        ratio = common.summary(np.array(cpu) / np.array(spent[1]))
-        table[str(number)] = {"ns_per_chain_step": 1e9 * statistics.median(cpu), "ratio": ratio}
-        print(number, table[str(number)], flush=True)
+        for name, steps in {"short": STEPS, "long": LONGER * STEPS}.items():
+            own, one = np.array(cpu[name]), np.array(spent[1][name])
+            table[f"{number}, {name}"] = {
+                "ns_per_chain_step": 1e9 * float(np.median(own)) / (CHAINS * steps),
+                "ratio": common.summary(own / one),
+                "more_seconds": common.summary(own - one),
+            }
+            print(number, name, table[f"{number}, {name}"], flush=True)
     for number, by_length in words.items():
         medians = {length: statistics.median(times) for length, times in by_length.items()}
         per_byte, latency = np.polyfit(list(medians), list(medians.values()), 1)

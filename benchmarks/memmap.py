@@ -3,54 +3,34 @@
     python benchmarks/memmap.py --directory DIR
 
 writes 4 GB of rows to DIR, and then samples a network on them in a process that may have 1.5 GB of
-data (``RLIMIT_DATA``, which counts all memory but the pages of mapped files), one pass over all
-rows. The pages of the file belong to the system's cache; they are given back after each batch, so
-that the whole resident memory, these pages included, can be held against the same limit. Beside its
-peak the step is measured against that of data in memory, in turn and in the same process; those are
-a twentieth of the rows, and a step does not depend on their number. At most 1.1 times the in-memory
-step is asked for.
+data (``RLIMIT_DATA``, which counts all memory but the pages of mapped files). First it makes one
+pass over all rows, shuffled one by one, and looks at its resident memory, the pages of the file
+included. Then the step is measured against that of data in memory, in turn and in the same process,
+with the file in the system's cache and with its pages dropped before each turn, so that it comes
+from the disk. The data in memory are a twentieth of the rows; a step does not depend on their
+number. At most 1.1 times the in-memory step is asked for.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import mmap
+import os
 import resource
 import subprocess
 import sys
 import threading
 import time
-from collections.abc import Sequence
 from pathlib import Path
 
+import common
+import jax
 import numpy as np
 
-ROWS, FEATURES, CLASSES, BATCH = 1_000_000, 1_000, 10, 200
+import sundman
+
+ROWS, FEATURES, CLASSES = 1_280_000, 784, 10
 LIMIT = 1_500_000_000
-
-
-class Batches(Sequence):
-    """The batches of a memory-mapped file, by number."""
-
-    def __init__(self, directory: Path, rows: int) -> None:
-        self.x = np.load(directory / "x.npy", mmap_mode="r")
-        self.y = np.load(directory / "y.npy", mmap_mode="r")
-        self.rows = rows
-        self._mapped: mmap.mmap = self.x._mmap  # type: ignore[attr-defined]
-
-    def __len__(self) -> int:
-        """Batches in a pass."""
-        return self.rows // BATCH
-
-    def __getitem__(self, number: int) -> tuple[np.ndarray, np.ndarray]:
-        """One of them, read from the disk."""
-        if not 0 <= number < len(self):
-            raise IndexError(number)
-        rows = slice(number * BATCH, (number + 1) * BATCH)
-        batch = np.array(self.x[rows]), np.array(self.y[rows])
-        self._mapped.madvise(mmap.MADV_DONTNEED)
-        return batch
 
 
 def write(directory: Path) -> None:
@@ -59,14 +39,25 @@ def write(directory: Path) -> None:
     if (directory / "y.npy").exists():
         return
     generator = np.random.default_rng(0)
-    shape = (ROWS, FEATURES)
-    x = np.lib.format.open_memmap(directory / "x.npy", "w+", np.float32, shape)
-    y = generator.integers(0, CLASSES, ROWS).astype(np.int32)
+    x = np.lib.format.open_memmap(directory / "x.npy", "w+", np.float32, (ROWS, FEATURES))
     block = generator.normal(size=(20_000, FEATURES)).astype(np.float32)
     for begin in range(0, ROWS, len(block)):  # which rows they are does not matter here
         x[begin : begin + len(block)] = block
     x.flush()
-    np.save(directory / "y.npy", y)
+    np.save(directory / "y.npy", generator.integers(0, CLASSES, ROWS).astype(np.int32))
+
+
+def drop_from_cache(file: Path) -> None:
+    """Let the system forget the pages of a file that nobody has mapped."""
+    descriptor = os.open(file, os.O_RDONLY)
+    os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
+    os.close(descriptor)
+
+
+def bytes_read() -> int:
+    """What this process has had read from disks."""
+    lines = Path("/proc/self/io").read_text().splitlines()
+    return int(dict(line.split(": ") for line in lines)["read_bytes"])
 
 
 class Peak(threading.Thread):
@@ -92,61 +83,98 @@ class Peak(threading.Thread):
             time.sleep(0.05)
 
 
-def sample(directory: Path, rounds: int, widths: list[int]) -> None:
-    """The child: one pass over the file, then the two steps in turn."""
-    resource.setrlimit(resource.RLIMIT_DATA, (LIMIT, LIMIT))
-    peak = Peak()
-    import jax
+class Runs:
+    """Runs of one network on the file, and on a part of it in memory."""
 
-    import sundman
-    from sundman import models
+    def __init__(self, options: argparse.Namespace) -> None:
+        self.directory, self.batch = options.directory, options.batch
+        self.consecutive = options.consecutive
+        self.init = sundman.models.mlp_init(jax.random.key(0), [FEATURES, *options.widths, CLASSES])
 
-    init = models.mlp_init(jax.random.key(0), [FEATURES, *widths, CLASSES])
-    few = ROWS // 20
-    y = np.load(directory / "y.npy")[:few]
-    x = np.array(np.load(directory / "x.npy", mmap_mode="r")[:few])
-    in_memory = sundman.Posterior(models.mlp_apply, data=(x, y))
-    sampler = sundman.sgld(
-        sundman.Posterior(models.mlp_apply, data=(x, y)).time_step(1e-3, kinetic=False)
-    )
-    del x
+    def _arrays(self) -> tuple[np.ndarray, np.ndarray]:
+        x, y = (np.load(self.directory / f"{name}.npy", mmap_mode="r") for name in "xy")
+        return x, y
 
-    def run(posterior: sundman.Posterior, steps: int, **more: int) -> tuple[float, float]:
-        wall, cpu = time.perf_counter(), time.process_time()
+    def mapped(self) -> sundman.Posterior:
+        """The posterior of the file."""
+        more = {"batch_size": self.batch, "consecutive": self.consecutive}
+        return self._posterior(sundman.data.ArrayBatches(*self._arrays(), **more))
+
+    def in_memory(self) -> sundman.Posterior:
+        """That of a twentieth of its rows."""
+        x, y = (np.array(array[: ROWS // 20]) for array in self._arrays())
+        return self._posterior((x, y))
+
+    def _posterior(self, data: object) -> sundman.Posterior:
+        return sundman.Posterior(sundman.models.mlp_apply, data=data)  # type: ignore[arg-type]
+
+    def seconds(self, target: sundman.Posterior, steps: int) -> float:
+        """What so many steps take."""
+        sampler = sundman.sgld(1e-3 / ROWS)
+        more = {} if target.host is not None else {"batch_size": self.batch}
+        began = time.perf_counter()
         sundman.sample(
-            posterior, sampler, init=init, key=jax.random.key(1), steps=steps, thin=steps // 4,
+            target, sampler, init=self.init, key=jax.random.key(1), steps=steps, thin=50,
             collect=nothing, stats=(), progress=False, **more,
         )  # fmt: skip
-        return (time.perf_counter() - wall) / steps, (time.process_time() - cpu) / steps
+        return time.perf_counter() - began
 
-    def mapped(rows: int) -> sundman.Posterior:
-        batches = sundman.data.HostBatches(Batches(directory, rows), size=rows)
-        return sundman.Posterior(models.mlp_apply, data=batches)
 
-    whole, some = mapped(ROWS), mapped(few)
-    run(some, few // BATCH), run(in_memory, few // BATCH, batch_size=BATCH)
-    began = time.perf_counter()
-    run(whole, ROWS // BATCH)
-    seconds = time.perf_counter() - began
-    times = [
-        (run(whole, few // BATCH), run(in_memory, few // BATCH, batch_size=BATCH))
-        for _ in range(rounds)
-    ]
-    wall = np.array([a[0] / b[0] for a, b in times])
-    result = {
+def one_pass(options: argparse.Namespace) -> dict[str, object]:
+    """A pass over the file within the limit."""
+    resource.setrlimit(resource.RLIMIT_DATA, (LIMIT, LIMIT))
+    peak = Peak()
+    runs = Runs(options)
+    seconds = runs.seconds(runs.mapped(), ROWS // options.batch)
+    return {
         "bytes of the file": 4 * ROWS * FEATURES,
         "limit": LIMIT,
         "peak of resident memory": peak.whole,
         "peak without pages of files": peak.anonymous,
-        "seconds of the pass": seconds,
-        "steps of the pass": ROWS // BATCH,
-        "step in memory": float(np.median([b[0] for _, b in times])),
-        "step of the file": float(np.median([a[0] for a, _ in times])),
-        "ratio": float(np.median(wall)),
-        "ratios": wall.tolist(),
-        "ratio of CPU time": float(np.median([a[1] / b[1] for a, b in times])),
+        "seconds": seconds,
+        "steps": ROWS // options.batch,
     }
-    print(json.dumps(result), flush=True)
+
+
+def in_turn(options: argparse.Namespace) -> dict[str, object]:
+    """Steps on the file against those in memory."""
+    runs, steps = Runs(options), options.steps
+    in_memory, mapped = runs.in_memory(), runs.mapped()
+    cpu: dict[str, list[float]] = {"memory": [], "cache": [], "disk": []}
+    read: list[int] = []
+
+    def case(name: str) -> common.Case:
+        def turn(_: int) -> float:
+            target = in_memory if name == "memory" else mapped
+            if name == "disk":
+                drop_from_cache(options.directory / "x.npy")
+            before, spent = bytes_read(), time.process_time()
+            seconds = runs.seconds(target, steps)
+            cpu[name].append((time.process_time() - spent) / steps)
+            if name == "disk":
+                read.append(bytes_read() - before)
+            return seconds
+
+        return common.Case(turn, steps)
+
+    times, others = common.measure({name: case(name) for name in cpu}, options.rounds)
+    result: dict[str, object] = {
+        name: {
+            "ratio": common.summary(times[name] / times["memory"]),
+            "ratio of CPU time": common.summary(np.array(cpu[name][1:]) / cpu["memory"][1:]),
+        }
+        for name in ("cache", "disk")
+    }
+    return result | {
+        "seconds of a step": {name: float(np.median(times[name])) for name in cpu},
+        "CPU seconds of a step": {name: float(np.median(cpu[name][1:])) for name in cpu},
+        "bytes from the disk for one needed": float(
+            np.median(read) / (4 * FEATURES * options.batch * steps)
+        ),
+        "rounds": options.rounds,
+        "steps": steps,
+        "cores that others used": others,
+    }
 
 
 def nothing(position: object) -> np.float32:
@@ -155,27 +183,32 @@ def nothing(position: object) -> np.float32:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser = common.arguments(__doc__ or "", "memmap", rounds=8)
     parser.add_argument("--directory", type=Path, required=True)
-    parser.add_argument("--rounds", type=int, default=8)
-    parser.add_argument("--widths", type=int, nargs="+", default=[100], help="hidden layers")
-    parser.add_argument("--child", action="store_true", help=argparse.SUPPRESS)
-    output = Path(__file__).parent / "results" / "memmap.json"
-    parser.add_argument("--output", type=Path, default=output)
+    parser.add_argument("--steps", type=int, default=600)
+    parser.add_argument("--widths", type=int, nargs="+", default=[400, 400], help="hidden layers")
+    parser.add_argument("--batch", type=int, default=100)
+    parser.add_argument("--consecutive", type=int, default=1)
+    parser.add_argument("--part", choices=list(PARTS), nargs="+", default=list(PARTS))
+    parser.add_argument("--child", action="store_true")
     options = parser.parse_args()
     if options.child:
-        sample(options.directory, options.rounds, options.widths)
+        print(json.dumps(PARTS[options.part[0]](options)), flush=True)
         return
     write(options.directory)
-    command = [sys.executable, "-W", "ignore", __file__, "--child", "--rounds", str(options.rounds)]
-    command += ["--directory", str(options.directory), "--widths", *map(str, options.widths)]
-    said = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
-    result = json.loads(said.splitlines()[-1])
-    print(json.dumps(result, indent=1))
     results = json.loads(options.output.read_text()) if options.output.exists() else {}
-    results["-".join(map(str, options.widths))] = result
-    options.output.write_text(json.dumps(results, indent=1) + "\n")
+    name = f"{'-'.join(map(str, options.widths))}, batch {options.batch}"
+    name += f", {options.consecutive} rows together" if options.consecutive > 1 else ""
+    for part in options.part:
+        command = [sys.executable, "-W", "ignore", *sys.argv, "--child", "--part", part]
+        said = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
+        result = json.loads(said.splitlines()[-1])
+        print(part, json.dumps(result, indent=1), flush=True)
+        results.setdefault(name, {})[part] = result
+        options.output.write_text(json.dumps(results, indent=1) + "\n")
 
+
+PARTS = {"pass": one_pass, "steps": in_turn}
 
 if __name__ == "__main__":
     main()

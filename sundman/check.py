@@ -211,10 +211,15 @@ def examples(x: PyTree, y: PyTree) -> int:
         raise ValueError("data is empty: x and y have no rows")
     for name, part in (("x", x), ("y", y)):
         for leaf in jax.tree.leaves(part):
-            if jnp.issubdtype(leaf.dtype, jnp.inexact) and not np.isfinite(leaf).all():
-                row = int(np.argwhere(~np.isfinite(leaf))[0][0])
-                raise ValueError(f"{name} has a value that is not finite, first in row {row}")
+            finite_rows(name, leaf)
     return lengths.pop()[0]
+
+
+def finite_rows(name: str, rows: np.ndarray | jax.Array) -> None:
+    """Every number of an array with one row per example must be finite."""
+    if jnp.issubdtype(rows.dtype, jnp.inexact) and not np.isfinite(rows).all():
+        row = int(np.argwhere(~np.isfinite(rows))[0][0])
+        raise ValueError(f"{name} has a value that is not finite, first in row {row}")
 
 
 def same_structure(grads: PyTree, tree: PyTree) -> None:

@@ -9,12 +9,14 @@ the user's cache, and then downloaded.
 
 from functools import partial
 
+from sundman.data.array_batches import ArrayBatches
 from sundman.data.base import Dataset, Registered, Split, named, names, register, registered
-from sundman.data.batches import HostBatches
 from sundman.data.sets import TABLES as _TABLES
 from sundman.data.sets import digits, fashion_mnist, fashion_pictures, mnist, uci
+from sundman.data.streaming import HostBatches
 
 __all__ = [
+    "ArrayBatches",
     "Dataset",
     "HostBatches",
     "Registered",

@@ -20,7 +20,7 @@ from jax import Array
 from sundman import check, likelihoods, native, priors, units
 from sundman._types import PyTree
 from sundman.data.base import as_examples, as_inputs
-from sundman.data.batches import HostBatches
+from sundman.data.streaming import HostBatches
 from sundman.likelihoods import Likelihood
 from sundman.posterior.evaluation import (
     LIKELIHOOD,

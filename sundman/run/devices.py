@@ -105,12 +105,39 @@ class Layout:
         plan = plan.replace(together=not runs_sequentially(positions))
         return jax.tree.map(put, plan)
 
-    def place_batches(self, batches: PyTree) -> PyTree:
-        """Host batches, stacked step by step, with their rows over ``data``."""
+    def local_rows(self, rows: int) -> slice:
+        """Those of the ``rows`` rows of a batch that this process has devices for."""
+        if self.mesh is None:
+            return slice(0, rows)
+        by_rows = NamedSharding(self.mesh, PartitionSpec(DATA_AXIS))
+        parts = by_rows.addressable_devices_indices_map((rows,)).values()
+        spans = [part[0].indices(rows) for part in parts if part is not None]
+        return slice(min(begin for begin, *_ in spans), max(end for _, end, _ in spans))
+
+    def place_batches(self, batches: PyTree, rows: int) -> PyTree:
+        """Host batches, stacked step by step, with their rows over ``data``.
+
+        Args:
+          batches: the :meth:`local_rows` of each.
+          rows: how many each has in all.
+        """
         if self.mesh is None:
             return batches
         by_rows = NamedSharding(self.mesh, PartitionSpec(None, DATA_AXIS))
-        return jax.tree.map(lambda leaf: _put(leaf, by_rows), batches)
+        if by_rows.is_fully_addressable:
+            return jax.device_put(batches, by_rows)
+        first = self.local_rows(rows).start
+
+        def put(leaf: np.ndarray) -> Array:
+            def part(index: tuple[slice, ...] | None) -> np.ndarray:
+                assert index is not None
+                begin, end, _ = index[1].indices(rows)
+                return leaf[:, begin - first : end - first]
+
+            shape = (len(leaf), rows, *leaf.shape[2:])
+            return jax.make_array_from_callback(shape, by_rows, part)
+
+        return jax.tree.map(put, batches)
 
     def run(
         self,
@@ -350,7 +377,7 @@ def _check_rows(spec: RunSpec, size: int, shard_parameters: bool) -> None:
         )
     rows, name = spec.batch_size, "batch_size"
     if posterior.host is not None:
-        rows, name = len(jax.tree.leaves(posterior.host.peek()[1])[0]), "the rows of a batch"
+        rows, name = posterior.host.batch_size, "the rows of a batch"
     elif rows is None and isinstance(spec.target, Posterior):
         rows, name = posterior.size, "without batch_size, the rows of the data"
     elif rows is None:  # an estimator has minibatches of its own

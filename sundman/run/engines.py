@@ -11,7 +11,7 @@ import numpy as np
 from jax.typing import ArrayLike
 
 from sundman._types import PyTree
-from sundman.data.batches import HostBatches, stacked
+from sundman.data.streaming import HostBatches, stacked
 from sundman.draws.online import RunningAverage
 from sundman.gradients import Streamed
 from sundman.run import scan
@@ -222,7 +222,12 @@ class Streaming:
         host = plan.gradient.posterior.host
         assert host is not None
         lengths = itertools.chain.from_iterable(self._lengths(piece) for piece in pieces)
-        self._batches = stacked(host.endless(steps_done), lengths)
+        self._rows = host.batch_size
+        self._batches = stacked(host.endless(steps_done, layout.local_rows(self._rows)), lengths)
+
+    def _block(self) -> PyTree:
+        """The next batches, where they are used; until the next ones are asked for."""
+        return self.layout.place_batches(next(self._batches), self._rows)
 
     def _lengths(self, piece: Piece) -> Iterator[int]:
         """The numbers of batches that the compiled calls of a piece take."""
@@ -244,7 +249,7 @@ class Streaming:
     def _advance(self, chains: Chain, low: np.ndarray, steps: int) -> tuple[Chain, Health]:
         health, good, worst = None, np.zeros(len(low), int), np.zeros(len(low))
         for length in self._lengths(Piece(0, steps)):
-            numbers = (np.uint32(length), self.layout.place_batches(next(self._batches)))
+            numbers = (np.uint32(length), self._block())
             chains, health = self.layout.run(
                 scan.advance, self.plan, (chains, low), numbers, streamed=True
             )
@@ -265,7 +270,7 @@ class Streaming:
                 scan.block,
                 self.plan,
                 (chains, averages, low),
-                (np.uint32(draws), self.layout.place_batches(next(self._batches))),
+                (np.uint32(draws), self._block()),
                 records=True,
                 capacity=draws,
                 thin=thin,

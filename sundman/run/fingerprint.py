@@ -27,7 +27,7 @@ import sundman
 from sundman import native
 from sundman._trees import leaf_names, skeleton
 from sundman._types import PyTree, Settings
-from sundman.data.batches import HostBatches
+from sundman.data.streaming import HostBatches
 from sundman.noise import Stream
 from sundman.posterior import Posterior
 from sundman.run import hosts

@@ -176,6 +176,24 @@ def texts(text: str) -> list[str]:
     return [row[:n].tobytes().decode() for row, n in zip(every, lengths, strict=True)]
 
 
+def from_first(content: bytes) -> bytes:
+    """What the first process has, in every process.
+
+    Args:
+      content: of the first process; those of the others are not looked at.
+
+    Returns:
+      It.
+    """
+    if not several():
+        return content
+    room = np.zeros(highest(len(content) if is_first() else 0)[0], np.uint8)
+    if is_first():
+        room[:] = np.frombuffer(content, np.uint8)
+    with talking():
+        return np.asarray(multihost_utils.broadcast_one_to_all(room)).tobytes()
+
+
 def on_first(work: Callable[[], Result]) -> Result | None:
     """``work()`` by the first process while the others wait; they have None. If it fails, all do.
 

@@ -27,7 +27,13 @@ from sundman.run.execute import execute
 from sundman.run.inputs import TargetLike
 from sundman.run.restore import lengthen, refuse_another, restore, size_of, warn_of_versions
 from sundman.run.schedule import Sizes
-from sundman.run.setup import RunSetup, begin_warm_up, prepare, with_tuned_sampler
+from sundman.run.setup import (
+    RunSetup,
+    as_first_process,
+    begin_warm_up,
+    prepare,
+    with_tuned_sampler,
+)
 from sundman.run.spec import RunSpec, Until, check_spec
 from sundman.run.state import Progress, RunState
 from sundman.run.stopping import StopRule
@@ -319,9 +325,9 @@ def _tuned(
     run: Run, spec: RunSpec, problem: Problem, warm: WarmUp, untuned: RunSetup
 ) -> tuple[RunSpec, RunSetup, RunState]:
     """The run after its warm-up, which is saved after each window and gone on with from there."""
-    began, saved = time.perf_counter(), run.file(_WARM_UP)
+    began, saved, first = time.perf_counter(), run.file(_WARM_UP), warm
     if saved is not None:
-        warm = unpack(saved, problem, warm)
+        warm = unpack(saved, problem, first)
     with Stop() as stop:
         while not warm.over:
             warm = advance(problem, warm)
@@ -330,7 +336,7 @@ def _tuned(
             if stop.signal is not None and not warm.over:
                 message = f'stopped in the warm-up; go on with sundman.resume("{run.path}")'
                 raise interruption(stop.signal, message)
-    spec, begins = with_tuned_sampler(spec, problem, warm)
+    spec, begins = with_tuned_sampler(spec, problem, as_first_process(problem, first, warm))
     setup, state = prepare(spec, untuned.size, begins, untuned.layout)
     state = state._replace(progress=Progress(seconds=time.perf_counter() - began))
     assert spec.tuning is not None

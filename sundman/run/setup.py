@@ -22,7 +22,7 @@ from sundman.draws.trust import Divergences
 from sundman.gradients import GradientEstimator, RemembersGradients, Streamed
 from sundman.noise import Purpose, Stream, fold, key_words
 from sundman.recipes.kinetic import baoab
-from sundman.run import inputs, schedule
+from sundman.run import hosts, inputs, schedule
 from sundman.run.devices import Layout
 from sundman.run.engines import ByTime, Engine, InMemory, Streaming, most_batches
 from sundman.run.guard import Guard, rise_scale, size_of
@@ -32,6 +32,7 @@ from sundman.run.spec import RunSpec
 from sundman.run.state import Chain, RunState
 from sundman.run.step import Plan, coldest
 from sundman.samplers import Sampler, SamplerState
+from sundman.tune.saved import pack, unpack
 from sundman.tune.state import Problem, WarmUp
 from sundman.tune.warm_up import Start, begin, finish, warm_up
 from sundman.value import static
@@ -300,5 +301,19 @@ def with_tuned_sampler(spec: RunSpec, problem: Problem, warm: WarmUp) -> tuple[R
 
 def warmed_up(spec: RunSpec) -> tuple[RunSpec, Start]:
     """The run after its warm-up, and where it begins."""
-    problem, warm = begin_warm_up(spec)
-    return with_tuned_sampler(spec, problem, warm_up(problem, warm))
+    problem, first = begin_warm_up(spec)
+    warm = as_first_process(problem, first, warm_up(problem, first))
+    return with_tuned_sampler(spec, problem, warm)
+
+
+def as_first_process(problem: Problem, first: WarmUp, warm: WarmUp) -> WarmUp:
+    """The warm-up that the first process has done: those of others may be rounded differently.
+
+    Args:
+      problem: what is warmed up.
+      first: before its first window.
+      warm: as this process has done it.
+    """
+    if not hosts.several():
+        return warm
+    return unpack(hosts.from_first(pack(warm) if hosts.is_first() else b""), problem, first)

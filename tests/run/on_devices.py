@@ -15,6 +15,8 @@ import numpy as np
 
 import sundman
 from sundman import models, targets
+from sundman.run import schedule
+from tests.store.runs import Crash, Do, crash
 
 KEY = jax.random.key(5)
 _generator = np.random.default_rng(0)
@@ -67,6 +69,24 @@ def refusals(mesh):
     return said
 
 
+def broken_off(piece, work, *arguments, **settings):
+    """A run that is broken off after one of its pieces."""
+    try:
+        work(*arguments, watchers=[Do(piece, crash)], checkpoint_every=1, **settings)
+    except Crash:
+        return
+    raise AssertionError("the run came to its end")
+
+
+def resumed(store, meshes):
+    """Broken off on each mesh but the last."""
+    schedule._OPERATIONS = 5e4  # many short pieces
+    broken_off(3, star, 8, store=store, mesh=meshes[0])
+    for piece, mesh in zip((5, 7), meshes[1:-1], strict=True):
+        broken_off(piece, sundman.resume, store, mesh=mesh, progress=False)
+    return sundman.resume(store, mesh=meshes[-1], progress=False)
+
+
 QUICK = (
     *("star-8 default", "star-8 on 4", "star-40 on 8"),
     *("network on 8", "network on 4", "network 2 by 4"),
@@ -85,6 +105,9 @@ def main(directory: Path, names: list[str]) -> None:
         "network on 4": lambda: network(mesh=mesh((4,), ("chain",))),
         "network 2 by 4": lambda: network(mesh=mesh((2, 4))),
         "streamed 2 by 4": lambda: streamed(mesh=mesh((2, 4))),
+        "resumed on 2": lambda: resumed(
+            directory / "resumed", [mesh((size, 1)) for size in (4, 8, 1, 2)]
+        ),
         "split": lambda: network(mesh=mesh((4, 2)), shard_parameters=True),
     }
     settings = {}

@@ -1,5 +1,10 @@
-"""A run that is there to be killed: ``python survivor.py KIND PATH``, again to go on."""
+"""A run that is there to be killed: ``python survivor.py KIND PATH``, again to go on.
 
+With - for PATH the run is in memory, and KIND may be several, with + between them.
+"""
+
+import atexit
+import hashlib
 import sys
 import time
 from pathlib import Path
@@ -85,6 +90,34 @@ def streamed() -> dict:
     return rows(regression(sundman.data.HostBatches(batches, size=60)), thin=20)
 
 
+class Counted(sundman.data.ArrayBatches):
+    """Counts the rows that it reads."""
+
+    count = 0
+
+    def _rows_of(self, rows):
+        self.count += len(rows)
+        return super()._rows_of(rows)
+
+
+def shared_rows() -> dict:
+    """One chain, and the rows of its batches over all devices."""
+    batches = jax.tree_util.register_static(Counted)(X, Y, batch_size=20)
+    atexit.register(lambda: print(f"{batches.count} rows were read"))
+    mesh = jax.make_mesh((1, jax.device_count()), ("chain", "data"))
+    return rows(regression(batches), chains=1, draws=60, thin=20, mesh=mesh)
+
+
+def bowl(x):
+    return 0.5 * jnp.sum(jnp.square(x))
+
+
+def until() -> dict:
+    """Ends when its rule is met."""
+    rule = sundman.until(ess=300, rhat=1.05)
+    return star(sundman.sgld(0.05), target=bowl, init=jnp.ones(2), draws=9_000, thin=1, until=rule)
+
+
 SA = sundman.sa_sgld(1e-3, alpha=25.0, m=0.1, M=10.0, r=0.5)
 KINDS = {
     "short": lambda: {**toy(), "draws": 80},
@@ -99,8 +132,11 @@ KINDS = {
     "streamed": streamed,
     "spread": lambda: star(SA, chains=4, online=square, draws=120),
     "spread otherwise": lambda: star(SA, chains=4, online=square, draws=120, weighting="equal"),
+    "rows": shared_rows,
+    "until": lambda: {**until(), "chains": 4},
+    "tuned": lambda: star(None, target=bowl, init=jnp.ones(3), chains=4, draws=800, thin=200),
 }
-AGAIN = ("streamed", "spread", "spread otherwise")
+AGAIN = ("streamed", "spread", "spread otherwise", "rows", "until", "tuned")
 """Their call is made again; of several processes only the first knows whether there is a run."""
 
 
@@ -114,6 +150,15 @@ class Pause:
         time.sleep(self.seconds)
 
 
+def show(kinds: str) -> None:
+    """Runs in memory, and a sum of the draws of each."""
+    for kind in kinds.split("+"):
+        draws = sundman.sample(**KINDS[kind](), key=jax.random.key(5), progress=False)
+        leaves = jax.tree.leaves((draws.values, draws.weight, dict(draws.stats), draws.last))
+        sums = hashlib.sha256(b"".join(np.asarray(leaf).tobytes() for leaf in leaves)).hexdigest()
+        print(f"{kind}: {len(draws)} draws of {draws.chains} chains, {sums}")
+
+
 def main(kind: str, path: str) -> None:
     blocks._OPERATIONS = 2e6  # a block is a few draws, so that there is much to interrupt
     if kind == "paced":  # for two minutes, and written as often as by default
@@ -123,6 +168,9 @@ def main(kind: str, path: str) -> None:
         arguments = toy()
         key, watchers = jax.random.key(5), [Pause(2.0)]
         sundman.sample(**arguments, key=key, burn_in=400, store=path, watchers=watchers)
+        return
+    if path == "-":
+        show(kind)
         return
     stored._FLUSH_SECONDS = 0.0
     again = kind in AGAIN

@@ -57,6 +57,15 @@ def test_chains_do_not_depend_on_their_device(eight, tmp_path, run, chains, name
             np.testing.assert_array_equal(one, other, name)
 
 
+@pytest.mark.slow
+def test_a_run_goes_on_on_other_devices(tmp_path):
+    """Broken off on four, then on eight and on one, and ended on two."""
+    run_on_eight(tmp_path, "resumed on 2")
+    alone = here(on_devices.star, tmp_path, chains=8)
+    for one, other in zip(alone, leaves(tmp_path / "resumed on 2.npz"), strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
 def check_close(directory, tmp_path, run, name):
     for one, other in zip(here(run, tmp_path), leaves(directory / f"{name}.npz"), strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-5)

@@ -31,13 +31,15 @@ def free_port() -> int:
         return listening.getsockname()[1]
 
 
-def start(number: int, path: Path, kinds: list[str] | None = None) -> list[subprocess.Popen]:
-    """The processes of a run."""
+def start(
+    number: int, path: Path | str, kinds: list[str] | str = "spread"
+) -> list[subprocess.Popen]:
+    """The processes of a run, each of the same kind if there is one."""
     address, started = f"127.0.0.1:{free_port()}", []
     for process in range(number):
         place = ["--coordinator", address, "--num-processes", number, "--process-id", process]
         options = [*place, "--host-timeout", TIMEOUT] if number > 1 else []
-        kind = "spread" if kinds is None else kinds[process]
+        kind = kinds if isinstance(kinds, str) else kinds[process]
         command = ["-m", "sundman.cli", *options, "run", SURVIVOR, kind, path]
         child = subprocess.Popen(
             [sys.executable, "-W", "ignore", *map(str, command)],
@@ -90,9 +92,9 @@ def check_same(path: Path, alone: sundman.Draws) -> None:
     np.testing.assert_array_equal(draws.online.weighted, alone.online.weighted)
 
 
-def kill_one(number: int, path: Path, victim: int, after: int) -> None:
+def kill_one(number: int, path: Path, victim: int, after: int, kind: str = "spread") -> None:
     """A run of which one process is killed after some draws; the others stop and say why."""
-    processes = start(number, path)
+    processes = start(number, path, kind)
     end = time.monotonic() + LONGEST
     while progress(path) < after and all(p.poll() is None for p in processes):
         assert time.monotonic() < end
@@ -167,3 +169,81 @@ def test_a_signal_to_one_process_stops_all(tmp_path, alone):
     for code, said in finish(start(4, path)):
         assert code == 0, said
     check_same(path, alone)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [2, 4])
+def test_to_the_end(tmp_path, alone, number):
+    for code, said in finish(start(number, tmp_path / "run")):
+        assert code == 0, said
+    check_same(tmp_path / "run", alone)
+    assert sundman.Draws.open(tmp_path / "run").chains == 4
+
+
+@pytest.mark.slow
+def test_in_memory_every_process_has_all_draws():
+    """Those of one process, also where a rule ends the run and where the sampler is tuned."""
+    kinds = "spread+until+tuned"
+    ((code, said),) = finish(start(1, "-", kinds))
+    assert code == 0, said
+    expected = [line for line in said.splitlines() if "draws of 4 chains" in line]
+    assert len(expected) == 3
+    assert int(expected[1].split()[1]) < 9_000  # the rule was met
+    for code, said in finish(start(2, "-", kinds)):
+        assert code == 0, said
+        assert [line for line in said.splitlines() if "draws of 4 chains" in line] == expected
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["until", "tuned"])
+def test_killed_and_resumed_by_a_rule_and_with_a_tuned_sampler(tmp_path, kind):
+    """A run ends where it would have, with the sampler it would have had."""
+    ((code, said),) = finish(start(1, tmp_path / "alone", kind))
+    assert code == 0, said
+    alone = sundman.Draws.open(tmp_path / "alone")
+    kill_one(2, tmp_path / "run", victim=1, after=len(alone) // 2, kind=kind)
+    assert 0 < progress(tmp_path / "run") < len(alone)
+    for code, said in finish(start(4, tmp_path / "run", kind)):
+        assert code == 0, said
+    again = sundman.Draws.open(tmp_path / "run")
+    assert again.settings["sampler"] == alone.settings["sampler"]
+    np.testing.assert_array_equal(np.asarray(again.values), np.asarray(alone.values))
+    np.testing.assert_array_equal(again.weight, alone.weight)
+    if kind == "until":
+        assert (again.ended.by, again.ended.draws) == ("rule", alone.ended.draws)
+
+
+@pytest.mark.slow
+def test_a_process_reads_its_own_rows(tmp_path):
+    """Batches of 20 rows in a file: 400 + 60 * 20 steps, of which each of two reads one half."""
+    read, draws = {}, {}
+    for number in (1, 2):
+        path = tmp_path / str(number)
+        for code, said in finish(start(number, path, "rows")):
+            assert code == 0, said
+            read.setdefault(number, []).append(int(said.split(" rows were read")[0].split()[-1]))
+        draws[number] = sundman.Draws.open(path)
+    every = 20 * (400 + 60 * 20)
+    ahead = 20  # the whole first batch, to look at it
+    assert read == {1: [every + ahead], 2: [every // 2 + ahead] * 2}
+    np.testing.assert_allclose(draws[2].values, draws[1].values, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("process", [0, 1])
+def test_others_that_do_not_come(tmp_path, process):
+    """One sentence and an exit code, whoever waits; nothing is written."""
+    place = ["--coordinator", f"127.0.0.1:{free_port()}", "--num-processes", 2]
+    options = [*place, "--process-id", process, "--host-timeout", 3]
+    command = ["-m", "sundman.cli", *options, "run", SURVIVOR, "spread", tmp_path / "run"]
+    ended = subprocess.run(
+        [sys.executable, "-W", "ignore", *map(str, command)],
+        capture_output=True,
+        text=True,
+        timeout=LONGEST,
+        env={**os.environ, **SHARED_PROGRAMS},
+    )
+    assert ended.returncode != 0
+    last = ended.stderr.splitlines()[-1]
+    assert ("does not answer after 3 seconds" if process else "did not come in 3 seconds") in last
+    assert not (tmp_path / "run").exists()
