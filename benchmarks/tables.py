@@ -115,7 +115,9 @@ def write_table(path: Path, columns: Columns) -> Path:
 def _read(path: Path) -> dict[str, np.ndarray]:
     with path.open(newline="") as file:
         rows = list(csv.DictReader(file))
-    return {name: np.array([float(row[name]) for row in rows]) for name in rows[0] if name != "class"}
+    return {
+        name: np.array([float(row[name]) for row in rows]) for name in rows[0] if name != "class"
+    }
 
 
 def command(*words: str | Path) -> list[str]:
