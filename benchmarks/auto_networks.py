@@ -9,8 +9,8 @@ all, the warm-up of the self-tuned run included; SGLD keeps its second half. TV 
 test rows of half the L1 distance of class probabilities; stiff T is E|grad U|^2 / E[Laplacian U]
 over the last layer, T for the exact law. Written to
 ``benchmarks/results/auto-networks.json``; with ``--batches`` self-tuned runs of 10,000 steps at 4
-sizes of the minibatch under the Gaussian prior, two seeds each, to ``auto-batches.json`` there; with
-``--command`` four seeds of ``sundman bnn digits`` as a user types it, to ``auto-command.json``.
+sizes of the minibatch under the Gaussian prior, two seeds each, to ``auto-batches.json`` there;
+with ``--command`` four seeds of ``sundman bnn digits`` as it is, to ``auto-command.json``.
 """
 
 from __future__ import annotations

@@ -18,6 +18,7 @@ import argparse
 import csv
 import json
 import math
+import resource
 import subprocess
 import sys
 import tempfile
@@ -170,8 +171,6 @@ def one(name: str, split: int, folder: Path) -> dict[str, Any]:
 
 
 def _children() -> float:
-    import resource
-
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     return used.ru_utime + used.ru_stime
 
