@@ -1,6 +1,6 @@
 """Networks without settings, against the true posterior predictive and twelve steps of SGLD.
 
-    python benchmarks/auto_networks.py --reference reference_digits.npz [--batches]
+    python benchmarks/auto_networks.py --reference reference_digits.npz [--batches | --command]
 
 The network of ``sundman bnn digits``, 64-50-50-10, with the Gaussian prior and the horseshoe, batch
 32. The reference is the predictive by full-batch HMC with a Metropolis test (arrays
@@ -9,13 +9,18 @@ all, the warm-up of the self-tuned run included; SGLD keeps its second half. TV 
 test rows of half the L1 distance of class probabilities; stiff T is E|grad U|^2 / E[Laplacian U]
 over the last layer, T for the exact law. Written to
 ``benchmarks/results/auto-networks.json``; with ``--batches`` self-tuned runs of 10,000 steps at 4
-sizes of the minibatch under the Gaussian prior, two seeds each, to ``auto-batches.json`` there.
+sizes of the minibatch under the Gaussian prior, two seeds each, to ``auto-batches.json`` there;
+with ``--command`` four seeds of ``sundman bnn digits`` as it is, to ``auto-command.json``.
 """
 
 from __future__ import annotations
 
 import argparse
+import csv
 import json
+import subprocess
+import sys
+import tempfile
 import time
 import warnings
 from pathlib import Path
@@ -33,6 +38,7 @@ from sundman.paper.digits_posterior import BATCH, SIZES, last_layer, posterior
 RESULTS = Path(__file__).parent / "results"
 CHAINS, GRADIENTS, THIN = 4, 24_000, 100
 BATCHES, BATCH_STEPS = (32, 128, 360, None), 10_000
+COMMAND_SEEDS = range(4)
 GRID = (0.002, 0.004, 0.008, 0.0125, 0.018, 0.025, 0.036, 0.05, 0.07, 0.1, 0.14, 0.2)
 
 
@@ -109,11 +115,37 @@ def run(
     return row
 
 
+def run_command(seed: int, reference: np.ndarray) -> dict[str, Any]:
+    """``sundman bnn digits`` with a seed, without any other setting."""
+    with tempfile.TemporaryDirectory() as folder:
+        output = Path(folder) / "digits"
+        words = ["bnn", "digits", "--seed", str(seed), "--output", str(output)]
+        began = time.perf_counter()
+        subprocess.run([sys.executable, "-m", "sundman.cli", *words], check=True)
+        seconds = time.perf_counter() - began
+        results = json.loads((output / "results.json").read_text())
+        with (output / "test-predictions.csv").open(newline="") as file:
+            rows = list(csv.DictReader(file))
+    p = np.array([[float(row[f"p_{k}"]) for k in range(reference.shape[1])] for row in rows])
+    name = f"seed-{seed}"
+    return {
+        "seed": seed,
+        "tv": metrics.total_variation(p, reference),
+        "scores": results["scores"][name],
+        "temperature": results["temperature"][name],
+        "tuning": results["tuning"][name],
+        "verdict": results["verdict"][name],
+        "seconds": seconds,
+    }
+
+
 def main() -> None:
-    """Both priors, or several sizes of the minibatch."""
+    """Both priors, or several sizes of the minibatch, or the command."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--reference", type=Path, required=True)
-    parser.add_argument("--batches", action="store_true")
+    which = parser.add_mutually_exclusive_group()
+    which.add_argument("--batches", action="store_true")
+    which.add_argument("--command", action="store_true")
     asked = parser.parse_args()
     reference = np.load(asked.reference)
     warnings.simplefilter("ignore")
@@ -125,6 +157,9 @@ def main() -> None:
             for seed in (1, 2)
             for batch in BATCHES
         ]
+    elif asked.command:
+        command, name = f"{command} --command", "auto-command.json"
+        rows = [run_command(seed, reference["gaussian_mean"]) for seed in COMMAND_SEEDS]
     else:
         name = "auto-networks.json"
         rows = [

@@ -27,11 +27,12 @@ from sundman.store.files import StoreError, StoreWarning, writing
 def size_of(run: Run) -> Sizes:
     """How large the pieces of the run are, which must not change."""
     size = dict(run.about["size"])
-    growing = size.pop("growing", False)
+    growing, look = size.pop("growing", False), size.pop("look", 0)
     sound = type(growing) is bool and {*size} == {"draws", "steps"}
+    sound &= type(look) is int and look >= 0
     if not sound or not all(type(n) is int and n > 0 for n in size.values()):
         raise StoreError(f"{run.path / 'run.json'} is damaged: size makes no sense")
-    return Sizes(**size, growing=growing)
+    return Sizes(**size, growing=growing, look=look)
 
 
 def refuse_another(run: Run, spec: RunSpec, setup: RunSetup, first: RunState) -> None:

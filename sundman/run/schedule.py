@@ -23,7 +23,9 @@ from sundman.run.step import Plan, traced_step
 BLOCK_BYTES = 64 * 2**20
 _FIRST_LOOK = 100  # draws before a rule looks at them
 _LOOK_AGAIN = 10  # when there are a tenth more
-_SHORTEST = 64  # of the usual block: to look at still shorter ones would take longer than they do
+_SHORTEST = 64  # of the usual block
+_LOOK_OPERATIONS = 2e7  # as many take as long as a look does, with the block that ends there
+_LOOKS_APART = 16  # times as long, where that does not more than double the run
 _OPERATIONS = 1e10
 _LEAST_PER_STEP = 1e3
 
@@ -42,11 +44,13 @@ class Sizes(NamedTuple):
       draws: of a block, at most.
       steps: of a piece of burn-in, at most.
       growing: blocks begin short and grow with the run, so that a rule can end it early.
+      look: draws whose steps take as long as a look of that rule.
     """
 
     draws: int
     steps: int
     growing: bool = False
+    look: int = 0
 
 
 def operations_per_step(chains: Chain, plan: Plan, batch: PyTree) -> float:
@@ -103,11 +107,10 @@ def sizes(chain: Chain, plan: Plan, thin: int, batch: PyTree, at_once: int | Non
 
     ``at_once`` is the number of host batches handed over at a time, if data are streamed.
     """
-    steps = max(1, int(_OPERATIONS / operations_per_step(chain, plan, batch)))
-    if at_once is not None:
-        steps = at_once
+    operations = operations_per_step(chain, plan, batch)
+    steps = max(1, int(_OPERATIONS / operations)) if at_once is None else at_once
     draws = max(1, min(steps // thin, BLOCK_BYTES // bytes_per_draw(chain, plan)))
-    return Sizes(draws, steps)
+    return Sizes(draws, steps, look=int(_LOOK_OPERATIONS / (operations * thin)))
 
 
 def pieces(
@@ -131,11 +134,16 @@ def pieces(
 
 
 def block_at(done: int, size: Sizes) -> int:
-    """How many draws a block has that begins after ``done`` draws, if nothing cuts it short."""
+    """How many draws a block has that begins after ``done`` draws, if nothing cuts it short.
+
+    Where a rule looks at the run at its end: a tenth of them; where steps take little time, so many
+    that they take as long as the looks do many times over, but at most as many as there are.
+    """
     if not size.growing:
         return size.draws
     growing = _FIRST_LOOK - done if done < _FIRST_LOOK else -(-done // _LOOK_AGAIN)
-    return min(size.draws, max(growing, size.draws // _SHORTEST))
+    apart = max(size.look, min(done, _LOOKS_APART * size.look))
+    return min(size.draws, max(growing, apart, size.draws // _SHORTEST))
 
 
 def looks(pieces: Sequence[Piece]) -> set[int]:

@@ -77,9 +77,10 @@ def until(
 
     The run ends when both ``ess`` and ``rhat``, of those that are given, are met by U and by every
     component that is looked at, up to 20 of the kept values; of a network by U and the loss on some
-    training rows. It is looked at after 100 draws per chain (of a target whose steps take less than
-    a microsecond, after some thousands) and then whenever there are a tenth more, so it has up to a
-    tenth more draws than it needs. It ends in any case after ``seconds``, or when its steps are
+    training rows. It is looked at after 100 draws per chain and then whenever there are a tenth
+    more, so it has up to a tenth more draws than it needs; of a target whose steps take about a
+    microsecond, after some thousands and then whenever there are twice as many, because looking
+    takes longer than the steps do. It ends in any case after ``seconds``, or when its steps are
     used up. Which it was is in ``draws.ended``, the verdict and the report.
 
     The numbers that end a run are those of the look at which they were good enough: the true number

@@ -39,7 +39,28 @@ def test_it_is_the_default_of_networks(tmp_path, classes):
     all_rows = {**usual, "bias": 0.004, "warm_up": 6000}
     assert plan.settings.settings == {"auto": usual if classes else all_rows}
     assert plan.sizes[1:-1] == [50, 50]
-    assert plan.lengths.steps // plan.lengths.thin <= 200
+    assert plan.lengths.steps // plan.lengths.thin <= (200 if classes else 2_000)
+
+
+def test_a_small_regression_goes_on_until_its_chains_agree(tmp_path):
+    """As long as that takes little time; and not if a length is given."""
+    files = {key: str(path) for key, path in own_data(tmp_path).items()}
+    small = bnn_plan(Request(in_options=files))
+    assert small.until == sundman.until(ess=200, rhat=1.05)
+    assert small.settings.until == "ess=200,rhat=1.05"
+    assert (small.lengths.burn_in_steps, small.lengths.steps) == (10_000, 300_000)
+    given = bnn_plan(Request(in_options={**files, "epochs": 40_000}))
+    assert given.until is None
+    assert (given.lengths.burn_in_steps, given.lengths.steps) == (10_000, 30_000)
+    path = tmp_path / "settings"
+    path.mkdir()
+    small.settings.write(path)
+    again = bnn_plan(Request(BnnSettings.read(path / "settings.toml")))
+    assert (again.until, again.lengths) == (small.until, small.lengths)
+    larger = bnn_plan(Request(in_options=own_data(tmp_path, 500)))
+    assert larger.until is not None
+    assert larger.lengths.steps == 5 * 30_000  # 400 rows x 2,801 parameters
+    assert bnn_plan(Request(in_options=own_data(tmp_path, 1_500))).until is None
 
 
 def test_a_rule_may_make_a_network_run_ten_times_as_long(tmp_path):

@@ -173,6 +173,31 @@ def test_resumed_it_stops_at_the_same_place(tmp_path, stopped):
     assert opened.settings["until"] == "ess=150, rhat=1.05"
 
 
+def test_where_steps_take_no_time_looks_are_few():
+    """Then blocks take as long as a look at least, and no look is later than at twice the draws."""
+    size = Sizes(400_000, 10**7, growing=True, look=20_000)
+    pieces = schedule.pieces(0, 10**6, 1, size)
+    ends = np.cumsum([piece.draws for piece in pieces])
+    assert set(ends[:-1].tolist()) == schedule.looks(pieces) - {10**6}
+    assert len(ends) <= 8
+    assert ends[0] == 20_000
+    assert (ends[1:] <= 2 * ends[:-1]).all()
+
+
+@pytest.mark.long
+def test_resumed_where_looks_are_few_it_stops_at_the_same_place(tmp_path, monkeypatch):
+    monkeypatch.setattr("sundman.run.schedule.sizes", lambda *args: Sizes(3_200, 3_200, look=300))
+    whole = run()
+    assert whole.ended.by == "rule"
+    assert len(whole) in (600, 1_200, 2_400, 4_800)
+    with pytest.raises(Crash):
+        run(tmp_path / "run", watchers=[Do(1, crash)])
+    monkeypatch.undo()
+    resumed = sundman.resume(tmp_path / "run", progress=False)
+    assert_same(resumed, whole)
+    assert resumed.ended.look == whole.ended.look
+
+
 def test_killed_between_its_last_state_and_the_word_that_it_is_finished(
     tmp_path, stopped, monkeypatch
 ):

@@ -105,7 +105,8 @@ def bnn(
         options.run(
             "--epochs",
             text="In total, a warm-up not counted. [default: as many as make 20,000 steps, of auto "
-            "10,000; regressions 10,000 to 40,000]",
+            "10,000; regressions 6,000 to 40,000, small ones up to ten times as many, until "
+            "ess=200,rhat=1.05]",
         ),
     ] = None,
     burn_in_epochs: Annotated[

@@ -8,7 +8,8 @@ comes on top of the epochs. With minibatches it is the burn-in, too. There are s
 that they can be compared; and a regression takes all rows at each step where that is cheap, because
 exact gradients allow steps many times as long. Its bias is asked to be smaller than usual, since
 the energy error is an average over all directions and the stiffest of a network have all of it, and
-its warm-up to be longer.
+its warm-up to be longer. On a small table it goes on until its chains agree, since there a network
+may fit the rows with much or little noise and wanders between the two, and steps take no time.
 """
 
 from __future__ import annotations
@@ -32,6 +33,9 @@ from sundman.data import Dataset
 _STEPS_OF_CLASSIFICATION, _STEPS_OF_REGRESSION = 20_000, 40_000  # by default
 _DRAWS = 200
 _LONGEST = 10  # times as long as by default may a run be that a rule ends
+# The rule of a small regression, a margin above what the verdict asks, how long it may take (rows x
+# parameters x steps), and how many times as long as usual that must be for it to have a rule.
+_AUTO_RULE, _AUTO_RULE_WORK, _WORTH_IT = "ess=200,rhat=1.05", 2e11, 3
 _FULL_BATCH_ROWS = 2_000  # a regression on as few rows takes them all at each step
 _AUTO_CHAINS, _AUTO_CHAINS_OF_SMALL, _AUTO_STEPS = 2, 4, 10_000
 # Rows times parameters up to which there are that many: of a classifier, of a regression, whose
@@ -80,7 +84,7 @@ class BnnSettings(DataSettings):
 
 @dataclass(frozen=True)
 class Lengths:
-    """How many chains, how long they are, and how many rows a step takes."""
+    """How many chains, how long they are, how many rows a step takes, and what ends them before."""
 
     batch: int
     epochs: int
@@ -88,6 +92,7 @@ class Lengths:
     thin: int
     steps_per_epoch: int
     chains: int
+    until: str | None = None
 
     @property
     def burn_in_steps(self) -> int:
@@ -217,10 +222,11 @@ def make_plan(request: Request) -> Plan:
             burn_in_epochs=lengths.burn_in_epochs,
             batch=lengths.batch,
             thin=lengths.thin,
+            until=lengths.until,
             chains=lengths.chains,
             settings={name: settings},
         ),
-        until=options.rule(asked.until, lengths.chains, lengths.steps // lengths.thin),
+        until=options.rule(lengths.until, lengths.chains, lengths.steps // lengths.thin),
     )
 
 
@@ -253,7 +259,9 @@ def network_likelihood(classes: int | None) -> likelihoods.Likelihood:
     """Of that many classes, or of a regression, whose noise is learnt, too."""
     if classes is not None:
         return likelihoods.categorical()
-    return likelihoods.gaussian(log_noise_prior=(-2.0, 2.0))
+    # Of standardised targets: from 5% of their spread to more than all. Fewer rows than parameters
+    # can be fitted with no noise at all, and a prior that allows it makes intervals too narrow.
+    return likelihoods.gaussian(log_noise_prior=(-1.0, 1.0))
 
 
 def _parameters(sizes: Sequence[int]) -> int:
@@ -265,6 +273,8 @@ def _lengths(
     asked: BnnSettings, classes: int | None, size: int, tuned_parameters: int | None
 ) -> Lengths:
     """Batch, epochs, burn-in, thinning and chains: those asked for, or what makes some 200 draws.
+
+    And the rule that ends the run before: the one asked for, or that of a small regression.
 
     Args:
       asked: the settings.
@@ -309,17 +319,20 @@ def _lengths(
     if tuned_parameters is not None and asked.chains is None:
         small = _AUTO_SMALL_REGRESSION if classes is None else _AUTO_SMALL
         chains = _AUTO_CHAINS_OF_SMALL if size * tuned_parameters <= small else _AUTO_CHAINS
-    draws = _DRAWS
-    if asked.until is not None and asked.epochs is None:  # the rule ends it, most likely
-        epochs = burn_in + _LONGEST * (epochs - burn_in)
-        steps_kept, draws = _LONGEST * steps_kept, _LONGEST * draws
+    draws, until, longest = _DRAWS, asked.until, _LONGEST
+    if until is None and asked.thin is None and classes is None and batch == size and tuned:
+        longest = min(_LONGEST, int(_AUTO_RULE_WORK // (size * tuned_parameters * steps_kept)))
+        until = _AUTO_RULE if longest >= _WORTH_IT and asked.epochs is None else None
+    if until is not None and asked.epochs is None:  # the rule ends it, most likely
+        epochs = burn_in + longest * (epochs - burn_in)
+        steps_kept, draws = longest * steps_kept, longest * draws
     if tuned_parameters is not None:  # positions are kept, if as many as are needed fit
         fit = int(_POSITION_BYTES / (4 * chains * tuned_parameters))
         draws = fit if _FEWEST_DRAWS <= fit < draws else draws
     thin = asked.thin or max(1, math.ceil(steps_kept / draws) if tuned else steps_kept // draws)
     if thin > steps_kept:
         raise UserError(f"thin={thin} is more than the {steps_kept} steps kept; use a smaller one")
-    return Lengths(batch, epochs, burn_in, thin, per_epoch, chains)
+    return Lengths(batch, epochs, burn_in, thin, per_epoch, chains, until)
 
 
 def _learning_rate(name: str, classes: int | None, prior: str, size: int) -> float:

@@ -263,7 +263,7 @@ def _what_will_run(plan: Plan) -> str:
     text += f"{chains}{at_most}{lengths.epochs} epochs of {lengths.steps_per_epoch} steps"
     if lengths.burn_in_epochs or not plan.tunes_itself:
         text += f", {lengths.burn_in_epochs} of them burn-in"
-    return f"{text}."
+    return f"{text}." if plan.until is None else f"{text}, until {plan.until}."
 
 
 def _report(results: SeedScores, predictives: Mapping[str, Predictive], path: Path) -> Report:
