@@ -9,7 +9,7 @@ import pytest
 import sundman
 from sundman import clocks, cyclical_sghmc, cyclical_sgld
 from sundman.clocks import Stages
-from sundman.data.batches import HostBatches
+from sundman.data import HostBatches
 from sundman.run.schedule import Sizes, draw_schedule, draws_within
 from sundman.run.setup import start_chains
 from tests.store.runs import Do, assert_same, bowl, broken_off, crash, run, small_pieces  # noqa: F401
