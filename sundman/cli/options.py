@@ -142,7 +142,7 @@ def rule(text: object, chains: int = 1, draws: float = math.inf) -> sundman.Unti
             raise UserError(f"--until has no {name!r}; {nearest(name, known)}")
     with as_user_error():
         until = sundman.Until(**cast("dict[str, float]", given))
-        until.check_reach(chains, draws)
+        until.check_reachable(chains, draws)
         return until
 
 

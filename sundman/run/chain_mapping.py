@@ -59,16 +59,16 @@ def _first(tree: PyTree) -> PyTree:
     return jax.tree.map(lambda leaf: leaf[0], tree)
 
 
-def runs_sequentially(positions: PyTree, together: bool | None = None) -> bool:
+def runs_sequentially(positions: PyTree, side_by_side: bool | None = None) -> bool:
     """Whether one program runs chains at these positions one after the other.
 
     Args:
       positions: with a leading axis of chains.
-      together: decided already, for chains that are a part of more: see :class:`Plan`.
+      side_by_side: decided already, for chains that are a part of more: see :class:`Plan`.
     """
     leaves = jax.tree.leaves(positions)
-    if together is not None:
-        return len(leaves[0]) > 1 and not together
+    if side_by_side is not None:
+        return len(leaves[0]) > 1 and not side_by_side
     few = len(leaves[0]) <= _FEW
     return len(leaves[0]) > 1 and (few or _is_large(leaves)) and jax.default_backend() == "cpu"
 
@@ -200,7 +200,7 @@ def draw_in_blocks(
         return lax.fori_loop(jnp.uint32(0), count, body, (chains, records))
 
     *_, record = jax.eval_shape(of_all, plan, jnp.uint32(0), chains)
-    if not runs_sequentially(positions, plan.together):
+    if not runs_sequentially(positions, plan.side_by_side):
         room = jax.tree.map(lambda x: lax.empty((capacity, *x.shape), x.dtype), record)
         in_row = lambda index, to, leaf: lax.dynamic_update_index_in_dim(to, leaf, index, 0)  # noqa: E731
         chains, records = over_draws(plan, chains, room, in_row)

@@ -50,7 +50,7 @@ class Layout:
     shard_parameters: bool = False
 
     @property
-    def rows(self) -> int:
+    def data_shards(self) -> int:
         """Over how many devices the rows of a minibatch are split."""
         return 1 if self.mesh is None else self.mesh.shape[DATA_AXIS]
 
@@ -58,7 +58,7 @@ class Layout:
         """In words, for the log."""
         if self.mesh is None:
             return "one device"
-        rows = f", minibatches over {self.rows}" if self.rows > 1 else ""
+        rows = f", minibatches over {self.data_shards}" if self.data_shards > 1 else ""
         inside = ", parameters as well" if self.shard_parameters else ""
         over = self.mesh.shape[CHAIN_AXIS]
         return f"{self.mesh.size} of {jax.device_count()} devices: chains over {over}{rows}{inside}"
@@ -78,7 +78,7 @@ class Layout:
     def _spec(self, leaf: Array) -> PartitionSpec:
         """Chains over ``chain``; of a large array its longest axis over ``data``, if asked for."""
         inner = np.shape(leaf)[1:]
-        if self.shard_parameters and inner and max(inner) % self.rows == 0:
+        if self.shard_parameters and inner and max(inner) % self.data_shards == 0:
             longest = int(np.argmax(inner))
             return PartitionSpec(CHAIN_AXIS, *[None] * longest, DATA_AXIS)
         return PartitionSpec(CHAIN_AXIS)
@@ -96,13 +96,17 @@ class Layout:
         posterior = posterior_of(plan.gradient)
         data = posterior.data if isinstance(posterior, Posterior) else None
         split = set()
-        if isinstance(data, Batch) and posterior is not None and posterior.size % self.rows == 0:
+        if (
+            isinstance(data, Batch)
+            and posterior is not None
+            and posterior.size % self.data_shards == 0
+        ):
             split = {id(leaf) for leaf in jax.tree.leaves((data.x, data.y))}
 
         def put(leaf: Array) -> Array:
             return _put(leaf, by_rows if id(leaf) in split else everywhere)
 
-        plan = plan.replace(together=not runs_sequentially(positions))
+        plan = plan.replace(side_by_side=not runs_sequentially(positions))
         return jax.tree.map(put, plan)
 
     def local_rows(self, rows: int) -> slice:
@@ -171,9 +175,9 @@ class Layout:
     def _chains_first(self, plan: Plan, chains: PyTree) -> bool:
         """Whether the records of a block have the axes (chain, draw), and not the others."""
         if self.mesh is None:
-            return runs_sequentially(chains, plan.together)
+            return runs_sequentially(chains, plan.side_by_side)
         local = len(jax.tree.leaves(chains)[0]) // self.mesh.shape[CHAIN_AXIS]
-        return local > 1 and not plan.together
+        return local > 1 and not plan.side_by_side
 
     def draws_first(self, record: Record, plan: Plan, positions: PyTree) -> Record:
         """The records of a block on the host, with axes (draw, chain).

@@ -45,7 +45,7 @@ def advance(
     ``low`` is the lowest potential of each chain so far. A posterior's whole potential is looked
     at every 32 steps, since the prior's part of it is a pass over the parameters.
     """
-    if runs_sequentially(chains.position, plan.together):
+    if runs_sequentially(chains.position, plan.side_by_side):
 
         def one_of(plan: Plan, chains: Chain, low: Array) -> tuple[Chain, Health]:
             return advance(plan, chains, low, steps, batches, streamed=streamed)
@@ -143,7 +143,7 @@ def block(
 
 def _health(plan: Plan, records: Record, count: Array, low: Array, positions: PyTree) -> Health:
     """What the records of a block say about its chains."""
-    draws = 1 if runs_sequentially(positions, plan.together) else 0
+    draws = 1 if runs_sequentially(positions, plan.side_by_side) else 0
     temperature = plan.sampler.temperature
     return of_records(records.weight, records.stats, count, low, positions, temperature, draws)
 
@@ -184,7 +184,7 @@ def _allowed(timed: Timed, steps: Array) -> Timed:
 def approach(plan: Plan, timed: Timed, steps: Array) -> Timed:
     """Chains moved to their next draw by at most ``steps`` steps; there, ``ahead`` is above 0."""
     timed = _allowed(timed, steps)
-    if runs_sequentially(timed.chain.position, plan.together):
+    if runs_sequentially(timed.chain.position, plan.side_by_side):
         every = partial(each_chain, _to_next_draw)
         return put_chain_axis(map_sequentially(every, plan, timed))
     return each_chain(_to_next_draw, plan, timed)

@@ -51,7 +51,7 @@ class Until:
         """Whether it looks at the draws, and not at the time alone."""
         return self.ess is not None or self.rhat is not None
 
-    def check_reach(self, chains: int, draws: float) -> None:
+    def check_reachable(self, chains: int, draws: float) -> None:
         """Raise if so many chains of so many draws cannot have as many effective draws."""
         if self.ess is not None and self.ess > chains * draws:
             raise ValueError(
@@ -238,4 +238,4 @@ def _check_until(spec: RunSpec, rule: Until) -> None:
             f"until=({rule}) compares chains, and these have settings of their own: use "
             "until=sundman.until(seconds=...), or run them one by one"
         )
-    rule.check_reach(spec.chains, spec.draws)
+    rule.check_reachable(spec.chains, spec.draws)

@@ -36,7 +36,7 @@ class Plan(Value):
       online: what is averaged over the draws, if anything.
       native: whether the kernels are used.
       stacked: whether the sampler has settings of its own for each chain, along a leading axis.
-      together: whether chains run side by side; None: as suits their number, which on several
+      side_by_side: whether chains run as one vector; None: as suits their number, which on several
         devices is that of all of them.
     """
 
@@ -48,7 +48,7 @@ class Plan(Value):
     online: Callable[[PyTree], PyTree] | None = static(default=None)
     native: bool = static(default=False)
     stacked: bool = static(default=False)
-    together: bool | None = static(default=None)
+    side_by_side: bool | None = static(default=None)
 
 
 class Record(NamedTuple):
