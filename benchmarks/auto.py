@@ -26,9 +26,9 @@ from jax import Array
 from jax.flatten_util import ravel_pytree
 from others import Others
 from peers.blackjax_posteriors import Run, mclmc, nuts
-from posteriors import PROBLEMS, Problem, coordinate_names, first_positions
 from report import settings
 from scores import Moments, moments, score
+from textbook_posteriors import PROBLEMS, Problem, coordinate_names, first_positions
 
 import sundman
 from sundman.tune.state import TuningError

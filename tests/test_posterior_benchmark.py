@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from jax.flatten_util import ravel_pytree
 
-from benchmarks import auto_page, posteriors, scores
+from benchmarks import auto_page, scores, textbook_posteriors
 
 
 @pytest.mark.long
@@ -13,28 +13,28 @@ from benchmarks import auto_page, posteriors, scores
     "name",
     [
         pytest.param(name, marks=[pytest.mark.slow] if name == "stochastic_volatility" else [])
-        for name in posteriors.PROBLEMS
+        for name in textbook_posteriors.PROBLEMS
     ],
 )
 def test_potential_is_finite_and_has_its_gradient_at_the_start(name):
-    problem = posteriors.PROBLEMS[name]()
-    first = posteriors.first_positions(problem, jax.random.key(0), 4)
+    problem = textbook_posteriors.PROBLEMS[name]()
+    first = textbook_posteriors.first_positions(problem, jax.random.key(0), 4)
     value, grads = jax.jit(jax.vmap(jax.value_and_grad(problem.potential)))(first)
     flat = jax.jit(jax.vmap(lambda tree: ravel_pytree(tree)[0]))(grads)
     assert np.isfinite(value).all()
     assert np.isfinite(flat).all()
-    assert flat.shape[1] == len(posteriors.coordinate_names(problem))
+    assert flat.shape[1] == len(textbook_posteriors.coordinate_names(problem))
     assert f"d = {flat.shape[1]}" in problem.about
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("name", ["schools_centred", "varying_intercepts"])
 def test_two_forms_of_a_posterior_differ_by_the_volume_of_the_map(name):
-    problem = posteriors.PROBLEMS[name]()
+    problem = textbook_posteriors.PROBLEMS[name]()
     assert problem.via is not None
     other, change = problem.via
     with jax.enable_x64(True):
-        first = posteriors.first_positions(other, jax.random.key(1), 3)
+        first = textbook_posteriors.first_positions(other, jax.random.key(1), 3)
         unravel = ravel_pytree(other.unit)[1]
         gaps = []
         for i in range(3):
@@ -47,7 +47,7 @@ def test_two_forms_of_a_posterior_differ_by_the_volume_of_the_map(name):
 
 
 def test_longley_has_its_certified_coefficients():
-    table = posteriors.longley()
+    table = textbook_posteriors.longley()
     design = np.column_stack([table[:, 1:], np.ones(16)])
     slopes = np.linalg.lstsq(design, table[:, 0], rcond=None)[0]
     certified = [15.0618722713733, -0.0358191792925910, -2.02022980381683]
