@@ -256,6 +256,7 @@ lock = Lock(Path(sys.argv[1]))
 ready, done = os.pipe(), os.pipe()
 child = os.fork()
 if child == 0:
+    os.close(done[1])  # so that it ends with its parent
     os.write(ready[1], b"x")
     os.read(done[0], 1)
     os._exit(0)
