@@ -55,8 +55,14 @@ class Sizes(NamedTuple):
 
 def operations_per_step(chains: Chain, plan: Plan, batch: PyTree) -> float:
     """Operations of one step of all chains, about: enough to size a block by."""
-    one = _count(traced_step(plan, chains, batch).jaxpr.jaxpr)
+    one = _operations(traced_step(plan, chains, batch).jaxpr.jaxpr)
     return max(len(chains.state.key) * one, _LEAST_PER_STEP)
+
+
+@lru_cache(maxsize=256)
+def _operations(step: Jaxpr) -> float:
+    """Those of a step, which is traced once for all runs of one structure."""
+    return _count(step)
 
 
 def _shape(value: object) -> tuple[int, ...]:
