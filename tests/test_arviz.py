@@ -37,6 +37,7 @@ def draws():
     )
 
 
+@pytest.mark.long
 def test_export(draws):
     data = draws.to_arviz(resample=False)
     assert dict(data.posterior.sizes)["chain"] == 4

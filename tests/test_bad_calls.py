@@ -192,6 +192,7 @@ def test_the_mean_of_one_draw_has_no_known_error():
     assert np.isnan(error).all()
 
 
+@pytest.mark.long
 def test_several_layers_still_work():
     model = sundman.Posterior(models.mlp_apply, data=(X, Y.astype(int)))
     init = models.mlp_init(KEY, [2, 3, 2])

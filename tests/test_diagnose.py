@@ -276,6 +276,7 @@ def _regression(features):
     ), rng.normal(size=(2, 500, features)).astype(np.float32)
 
 
+@pytest.mark.long
 def test_function_space_of_a_posterior():
     posterior, w = _regression(4)
     diagnosis = quiet(make(w), posterior)

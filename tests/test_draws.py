@@ -160,6 +160,7 @@ def star():
     )
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("per_chain", [False, True])
 def test_resampling_reproduces_the_weighted_mean(star, key, per_chain):
     f = STAR.observables["r2"]

@@ -112,6 +112,7 @@ def test_it_is_cited() -> None:
         assert "Hutzenthaler" in sundman.cite(asked)
 
 
+@pytest.mark.long
 def test_a_run_and_its_report_call_it_by_its_name(tmp_path: Path) -> None:
     from sundman import report
 

@@ -131,6 +131,7 @@ def test_root_and_divergences_are_those_of_the_matrix(name):
     check_against_the_matrix(*CASES[name])
 
 
+@pytest.mark.long
 def test_probed_divergence_is_unbiased():
     metric, exact = metric_tensors.diagonal(information, slope="probed"), CASES["diagonal"][0]
     streams = jax.vmap(lambda step: Stream(STREAM.key, step))(jnp.arange(4000, dtype=jnp.uint32))
@@ -140,6 +141,7 @@ def test_probed_divergence_is_unbiased():
     np.testing.assert_array_less(np.abs(estimates.mean(axis=0) - truth), 5 * error + 1e-6)
 
 
+@pytest.mark.long
 def test_monge_on_a_tree_is_monge_on_its_ravelled_vector():
     tree = {"a": POSITION[:1], "b": POSITION[1:].reshape(2, 1)}
     _, unravel = ravel_pytree(tree)
@@ -164,6 +166,7 @@ def line_posterior(noise=0.5):
     )
 
 
+@pytest.mark.long
 def test_posterior_fisher_is_fisher_of_its_rows():
     posterior = line_posterior()
     x = np.asarray(posterior.data.x)

@@ -74,6 +74,7 @@ def network():
     return posterior, mlp_init(jax.random.key(2), [3, 8, 2])
 
 
+@pytest.mark.long
 def test_map_estimate_lowers_the_potential_and_leaves_the_scales(network, key):
     posterior, params = network
     first = posterior.position(params)

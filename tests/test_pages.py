@@ -68,6 +68,7 @@ def commands() -> list[tuple[str, str]]:
     return found
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name, command", commands())
 def test_a_command_is_one_that_there_is(name: str, command: str) -> None:
     words = shlex.split(command, comments=True)

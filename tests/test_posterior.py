@@ -74,6 +74,7 @@ def test_gradients_of_an_epoch_average_to_the_whole():
     jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-3), mean, whole)
 
 
+@pytest.mark.long
 def test_the_minibatch_estimator_averages_to_the_whole():
     posterior = regression()
     estimator = gradients.minibatch(posterior, 12)

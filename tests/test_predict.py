@@ -169,6 +169,7 @@ def test_spread_far_from_zero_in_single_precision():
     np.testing.assert_allclose(of.spread, np.sqrt(0.5), rtol=1e-4)
 
 
+@pytest.mark.long
 def test_online_averages_are_the_predictive(key):
     """On one run: what is kept in constant memory is what the stored draws give."""
     y = np.array([0, 1, 2, 3, 0])

@@ -114,6 +114,7 @@ def test_classes_of_somebody_else_are_values_too():
         Spring(stifness=1.0)
 
 
+@pytest.mark.long
 def test_ten_samplers_at_ten_steps_compile_once():
     target, settings = sundman.targets.star(), {"key": jax.random.key(0), "chains": 4}
     # 307 draws: a program that no other test of this process has compiled
@@ -130,6 +131,7 @@ def test_ten_samplers_at_ten_steps_compile_once():
     assert COUNTER.number == before  # a target made alike, too
 
 
+@pytest.mark.long
 def test_another_temperature_prior_scale_or_data_compile_nothing():
     x, w = np.random.default_rng(0).normal(size=(2, 40, 3)).astype(np.float32)
 

@@ -142,6 +142,7 @@ def test_a_momentum_is_found_by_its_name(name):
 HALVES_AND_DOUBLE = pytest.mark.parametrize("dtype", [jnp.bfloat16, jnp.float16, jnp.float64])
 
 
+@pytest.mark.long
 @HALVES_AND_DOUBLE
 @every_sampler
 def test_half_precision_and_double_parameters(name, dtype, key, x64):
@@ -170,6 +171,7 @@ def test_jit_changes_nothing_but_rounding(name, key):
     )
 
 
+@pytest.mark.long
 def test_jit_changes_nothing_but_rounding_of_one_array(key):
     sampler, params = build("sa_sgld"), {"a": np.ones(3, np.float32)}
     jitted, step_by_step = (run(sampler, params, key, jit=jit)[0][0] for jit in (True, False))
@@ -202,6 +204,7 @@ def test_same_key_same_path_other_key_other_path(name):
     assert np.allclose(one["w"], other["w"]) == begins_without_noise
 
 
+@pytest.mark.long
 @some_samplers
 def test_key_given_to_update_replaces_the_state_key(name):
     sampler = build(name)
@@ -310,6 +313,7 @@ def test_recipe_passes_every_setting_to_the_clock(lag):
 any_shapes = st.lists(st.tuples(st.integers(0, 3), st.integers(1, 4)), min_size=1, max_size=4)
 
 
+@pytest.mark.long
 @settings(max_examples=3)
 @given(any_shapes)
 def test_any_pytree_moves_like_its_ravelled_vector(shapes):

@@ -35,6 +35,7 @@ def steps(key, first, size, batch_size, count=None):
     return jax.vmap(lambda n: epoch_rows(Stream(key, n), size, batch_size))(number)
 
 
+@pytest.mark.long
 @given(st.integers(1, MOST), st.integers(0, 2**32 - 1))
 @example(1, 0)
 @example(2, 1)
@@ -86,6 +87,7 @@ def test_any_step_can_be_had_alone():
     np.testing.assert_array_equal(alone, rows[2])
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("size, batch_size", [(12, 4), (13, 4)])
 def test_symmetric_order_is_an_epoch_and_its_mirror(size, batch_size):
     per_epoch = -(-size // batch_size)

@@ -42,6 +42,7 @@ def test_reads_what_was_written(tmp_path, kind, form):
     assert found.flags.writeable
 
 
+@pytest.mark.long
 @given(arrays.arrays(np.int32, arrays.array_shapes(max_dims=4, min_side=0)))
 def test_any_shape(values):
     np.testing.assert_array_equal(files.decode_idx(encode(values), "here"), values)

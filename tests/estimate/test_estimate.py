@@ -81,6 +81,7 @@ def test_draws_without_weight_do_not_count_even_if_not_finite():
         estimate.mean(make(x, 0 * w))
 
 
+@pytest.mark.long
 def test_histogram_and_total_variation():
     star = targets.star()
     x = np.asarray(star.exact(jax.random.key(0), 40_000))[None]
@@ -103,6 +104,7 @@ def test_configurational_temperature(temperature):
     assert found.error < 0.02
 
 
+@pytest.mark.long
 def test_configurational_temperature_of_a_pytree(key):
     def potential(p):
         return 0.5 * jnp.sum(p["a"] ** 2) + 2.0 * jnp.sum((p["b"] - 3.0) ** 2)

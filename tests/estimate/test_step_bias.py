@@ -159,6 +159,7 @@ def test_shapes_are_those_of_the_values():
     assert bias["r"] == pytest.approx(abs(found.value["r"]) + found.error["r"])
 
 
+@pytest.mark.long
 def test_symmetric_weights_are_of_second_order(optimised):
     """With a short memory leaving weights are 5% of an sd off, symmetric ones are not."""
     target = targets.quartic()

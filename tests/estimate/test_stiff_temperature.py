@@ -20,6 +20,7 @@ def sample(target, sampler, key, **options):
     return sundman.sample(target, sampler, key=key, init=init, **{**OPTIONS, **options})
 
 
+@pytest.mark.long
 def test_one_at_a_small_step(key):
     """SGLD on stiffness lambda has the temperature 1 / (1 - h lambda / 2), here 1.01."""
     draws = sample(TARGET, sundman.sgld(2e-6), key)
@@ -57,6 +58,7 @@ class NoisyInOne(GradientEstimator):
         return value, grads.at[-1].add(self.sigma * gaussian(stream, jnp.zeros(1))[0])
 
 
+@pytest.mark.long
 def test_noise_of_the_gradient(key):
     """Noise of variance s^2 heats to (1 + h s^2 / 2) / (1 - h lambda / 2)."""
     h, sigma = 2e-5, 400.0

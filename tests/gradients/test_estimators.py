@@ -382,6 +382,7 @@ def test_what_a_subclass_replaces_is_followed_by_every_estimator(name, own):
         assert np.all(error < 0.05 * np.abs(np.asarray(wanted)).max())
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("own", SUBCLASSES)
 def test_batches_of_an_epoch_average_to_the_gradient_of_a_subclass(own):
     """Exactly, with batches that divide the rows."""

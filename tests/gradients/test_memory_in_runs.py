@@ -33,6 +33,7 @@ def test_draws_by_time_are_from_the_same_path(name):
     np.testing.assert_allclose(by_time.values, every.values[:, 3::3], rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.long
 @both
 def test_chains_in_turns_are_chains_side_by_side(name, monkeypatch):
     side_by_side = run(name, steps=40)
@@ -42,6 +43,7 @@ def test_chains_in_turns_are_chains_side_by_side(name, monkeypatch):
     )
 
 
+@pytest.mark.long
 def test_a_chain_that_was_put_back_has_the_memory_it_had_there(monkeypatch):
     """A row's gradient that is not a number would stay in the table and spoil later steps."""
     monkeypatch.setattr("sundman.run.schedule.sizes", lambda *args: Sizes(10, 10))

@@ -182,6 +182,7 @@ class Flip(sundman.value.Value):
         return -position, -grads
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("every", [2, pytest.param(3, marks=pytest.mark.slow)])
 def test_between_the_half_kicks_of_a_kinetic_scheme(every):
     """BAOAB has the exact variance of a Gaussian at any step, and keeps it with a kernel inside."""

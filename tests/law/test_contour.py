@@ -162,6 +162,7 @@ def test_what_is_learnt_is_fixed_in_time() -> None:
     np.testing.assert_array_equal(shares[4], shares[7])
 
 
+@pytest.mark.long
 def test_flat_everywhere_is_sgld() -> None:
     """flatness 0: no factor on the gradient and none on the weights."""
     arguments = {"key": jax.random.key(1), "chains": 2, "steps": 50}

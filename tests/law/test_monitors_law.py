@@ -70,6 +70,7 @@ def test_the_bias_on_the_quartic_falls_with_the_step(name: str) -> None:
     assert limit - truth > -0.5 * (whole - truth) - error  # as its square where that dominates
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", ["curvature", pytest.param("energy", marks=pytest.mark.slow)])
 def test_star(name: str) -> None:
     """x²y², with no more than the bias of SGLD at that step, which is +7% at 2e-4."""

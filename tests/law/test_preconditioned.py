@@ -71,6 +71,7 @@ def test_memoryless_psgld_with_gamma_is_right_on_a_gaussian(T, x64):
     assert found == pytest.approx(T, rel=2e-3)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("correct", [pytest.param(False, marks=pytest.mark.slow), True])
 def test_a_chain_has_the_law_of_the_operator(correct):
     h = 0.1
@@ -124,6 +125,7 @@ def test_psgld_with_gamma_in_two_dimensions():
     np.testing.assert_array_less(np.abs(tends - 0.3 * np.array([1.0, 0.6])), 5 * error)
 
 
+@pytest.mark.long
 def test_adam_sgld_without_memory_has_the_law_of_the_operator():
     """beta1 = beta2 = 0: memoryless pSGLD without Gamma, whose wrong law is known exactly."""
     h = 0.1

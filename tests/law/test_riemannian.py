@@ -104,6 +104,7 @@ def _with_noise(metric, noise):
     return sgrld_integrator(metric=metric, noise=noise)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("T", "divergence"),
     [

@@ -46,6 +46,7 @@ def test_sgld_loses_its_first_chains_near_9e_4(steps: int) -> None:
     assert lost_of(sundman.sgld(1.6e-3), steps) >= (CHAINS // 4 if steps < 500_000 else 60)
 
 
+@pytest.mark.long
 @either_length
 def test_adaptive_sgld_loses_none_at_ten_times_that_step(steps: int) -> None:
     sampler = sundman.sa_sgld(0.32, m=0.001, M=1.0, alpha=0.5, r=0.5, psi="published")

@@ -50,6 +50,7 @@ def temperatures(T: float, per_coordinate: bool) -> tuple[Floats, Floats]:
     return square.mean(axis=0), square.std(axis=0, ddof=1) / np.sqrt(len(square))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("T", [0.3, pytest.param(1.0, marks=pytest.mark.slow)])
 def test_each_coordinate_has_the_right_temperature(T: float) -> None:
     """Allowance 1%: h² k / 4 of the splitting, and a tenth of the heat that was to be removed."""

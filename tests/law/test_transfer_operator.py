@@ -64,6 +64,7 @@ def test_operator_of_the_lagged_clock() -> None:
     assert lagged_law()[0] == pytest.approx(0.52829, abs=1e-5)
 
 
+@pytest.mark.long
 def test_operators_agree_with_euler_maruyama_on_a_gaussian() -> None:
     """With psi constant every clock is a fixed step, whose law is known."""
 
@@ -88,6 +89,7 @@ def test_exact_gradient_bias_vanishes_in_first_order() -> None:
     assert np.log2(bias[0] / bias[1]) == pytest.approx(1.0, abs=0.1)
 
 
+@pytest.mark.long
 def test_same_step_bias_under_gradient_noise_does_not_vanish() -> None:
     bias = [same_step_law(SIGMA, k).leaving / TRUTH - 1 for k in (1, 2, 4)]
     assert bias == pytest.approx([0.281, 0.268, 0.262], abs=1e-3)

@@ -49,6 +49,7 @@ def test_the_published_steps_between_their_gradients_with_a_step_that_varies():
         np.testing.assert_allclose(wanted, x, rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("h", [1e-4, 1e-2, 0.5, 0.7, 20.0])
 def test_the_noise_of_the_position_in_single_precision(h):
     """The variance given the momentum's noise is a small difference where gamma h is small."""
@@ -74,6 +75,7 @@ def test_second_order_and_the_middles_are_nearer_than_the_ends(gamma):
         assert end == pytest.approx(-k * h**2 / 6, rel=0.01)
 
 
+@pytest.mark.long
 def test_without_friction_and_noise_it_is_verlet():
     ubu, obabo = integrators.ubu(0.0, gamma=1e-6), integrators.obabo(0.0, gamma=1e-6)
     x = z = jnp.array([1.0])

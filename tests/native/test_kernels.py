@@ -32,6 +32,7 @@ SHAPES = [(), (1,), (31,), (32,), (33,), (100_003,), (70, 1000), (3, 5, 7)]
 PLACES = [(17, 5), (0, 0), (2**32 - 1, 2**31)]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("shape", "step", "offset"),
     [
@@ -48,6 +49,7 @@ def test_the_same_normals(shape, step, offset):
     np.testing.assert_allclose(found, wanted, rtol=0, atol=1e-5)
 
 
+@pytest.mark.long
 def test_far_tails_are_the_same():
     stream = Stream(KEY, jnp.uint32(1))
     found, wanted = native.normals(stream, (3_000_000,)), gaussian(stream, jnp.zeros(3_000_000))

@@ -45,10 +45,12 @@ def test_moments(normals: Floats) -> None:
     assert np.all(np.abs(quality.moment_scores(normals, quality.normal_moments(12))) < 5.0)
 
 
+@pytest.mark.long
 def test_distribution_function(normals: Floats) -> None:
     assert quality.kolmogorov_smirnov(quality.uniforms(normals)) > 1e-5
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("cells", [16, 1000, 100_000])
 def test_equal_cells(normals: Floats, cells: int) -> None:
     assert quality.serial(quality.uniforms(normals), cells) > 1e-5

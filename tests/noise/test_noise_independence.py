@@ -60,6 +60,7 @@ def test_rows_have_the_normal_law(rows: Floats) -> None:
     assert np.all(np.abs(quality.moment_scores(rows, quality.normal_moments(12))) < 5.0)
 
 
+@pytest.mark.long
 def test_pairs_and_triples_fill_space(normals: Floats) -> None:
     uniform = quality.uniforms(normals)
     assert quality.serial(uniform.reshape(-1, 2), 64) > 1e-5
@@ -93,6 +94,7 @@ def test_low_words_are_new() -> None:
     assert quality.worst(quality.bit_products(pairs(), pairs(low=True))) > 1e-5
 
 
+@pytest.mark.long
 def test_bits_of_one_and_of_neighbouring_elements_and_steps() -> None:
     now, later = (draws.word_pairs(2**19, step=step) for step in (0, 1))
     assert quality.worst(quality.bit_balance(now)) > 1e-5

@@ -82,6 +82,7 @@ def test_jit_keeps_bounded_noise(noise: Noise) -> None:
     same(draw(noise, draws.stream(), like), noise(draws.stream(), like))
 
 
+@pytest.mark.long
 def test_jit_keeps_normals_to_rounding() -> None:
     like = jnp.zeros(10**5)
     compiled, eager = draw(gaussian, draws.stream(), like), gaussian(draws.stream(), like)

@@ -156,6 +156,7 @@ def test_plain_dictionaries_with_a_sampled_scale():
     check_model(apply, params, rules, lambda p: horseshoe if p.endswith("kernel") else A)
 
 
+@pytest.mark.long
 def test_flax_linen():
     from flax import linen as nn
 

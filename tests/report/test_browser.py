@@ -70,6 +70,7 @@ def opened(browser, address):
         context.close()
 
 
+@pytest.mark.long
 def test_page_is_quiet_and_asks_for_nothing(opened, address):
     page = opened()
     assert page.complaints == []

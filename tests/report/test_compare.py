@@ -61,6 +61,7 @@ def test_two_stored_runs(stored):
     assert "Verdict on each run" in page
 
 
+@pytest.mark.long
 def test_equal_runs_and_draws_in_memory(key):
     draws = sundman.sample(targets.quartic(), sundman.sgld(0.01), key=key, chains=2, steps=20)
     report = sundman.report.of_runs({"a": draws, "b": draws, "c": draws})

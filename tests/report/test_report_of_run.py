@@ -135,6 +135,7 @@ def test_network_of_many_components_and_many_chains(key):
     rendered(report)
 
 
+@pytest.mark.long
 def test_collected_scalar_and_nothing_collected(key):
     run = {"key": key, "chains": 2, "steps": 50}
     target, sampler = targets.quartic(), sundman.sgld(0.01)
@@ -148,6 +149,7 @@ def test_collected_scalar_and_nothing_collected(key):
     rendered(report)
 
 
+@pytest.mark.long
 def test_one_step_for_each_tensor_and_equal_weights(key):
     """Steps that differ, and weights that do not, as in draws equally spaced in time."""
     clock = sundman.clocks.sundman(0.02, alpha=10.0, m=0.1, M=10.0, r=0.5, blockwise=True)
@@ -188,6 +190,7 @@ def test_nothing_yet_and_values_that_are_not_finite():
     sundman.report.render(report)
 
 
+@pytest.mark.long
 def test_summary_tells_of_a_bias(key):
     """Averages far from the exact ones are told up front, good as the diagnosis may be."""
     draws = sundman.sample(targets.gaussian(), sundman.sgld(0.01), key=key, chains=2, steps=20)

@@ -99,6 +99,7 @@ def assert_frozen(draws, others, draw):
         np.testing.assert_array_equal(draws.stats[name][[0, 2]], wanted[[0, 2]])
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("trouble", TROUBLES)
 def test_a_lost_chain_is_held_and_the_others_go_on(trouble):
     draws = lose(trouble)
@@ -154,6 +155,7 @@ def test_lost_by_time():
     assert 28 <= draws.diverged_at[BAD] <= 30
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("thin", [1, 3, pytest.param(200, marks=pytest.mark.slow)])
 def test_lost_with_host_batches(thin):
     """Row 7, in the fourth batch, has a number whose square is infinite."""
@@ -285,6 +287,7 @@ def test_a_run_that_raised_and_was_killed_before_that_is_written(tmp_path, monke
         sundman.resume(tmp_path / "run")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("trouble", "policy", "piece"),
     [

@@ -15,6 +15,7 @@ SAMPLER = replica_exchange_sgld(0.05, ratios=(1.0, 2.0, 4.0), swap_every=2)
 TREE = {"a": jnp.ones((2, 3)), "b": jnp.zeros(())}
 
 
+@pytest.mark.long
 def test_draws_are_those_of_the_first_copy():
     """collect, online, last and every statistic see one position, not three."""
     draws = run(sampler=SAMPLER)
@@ -78,6 +79,7 @@ def test_each_copy_has_noise_and_rows_of_its_own():
     assert draws.values.shape == (1, 8, 2)
 
 
+@pytest.mark.long
 def test_a_hot_copy_that_is_lost_loses_the_chain():
     """The potential has an end that only the hot copies reach."""
 
@@ -110,6 +112,7 @@ def test_an_estimator_that_remembers_is_refused():
         run(target=Remembering(), sampler=SAMPLER)
 
 
+@pytest.mark.long
 def test_the_optax_way_needs_copies_and_values():
     with pytest.raises(ValueError, match=r"3 copies along a leading axis: .* \(2,\)"):
         SAMPLER.init(jnp.ones(2), jax.random.key(0))
@@ -143,6 +146,7 @@ def test_equal_times_are_no_sample_where_weights_are_more_than_dt():
         run(sampler=contour_sgld(0.05, low=0.0, high=4.0), thin_time=0.2)
 
 
+@pytest.mark.long
 def test_contour_resumed_as_in_memory(tmp_path):
     arguments = {"sampler": contour_sgld(0.05, low=0.0, high=4.0, bins=8)}
     broken_off(tmp_path / "run", **arguments)

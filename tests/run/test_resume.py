@@ -154,6 +154,7 @@ def test_an_ignored_interrupt_stays_ignored(tmp_path):
     assert_same(found, run())
 
 
+@pytest.mark.long
 def test_reading_while_the_run_goes_on(tmp_path):
     path, whole, seen, errors = tmp_path / "run", run(), [], []
     over = threading.Event()

@@ -129,6 +129,7 @@ def test_one_start_or_one_per_chain(key):
     np.testing.assert_array_equal(default.position[0, 0], star.start)
 
 
+@pytest.mark.long
 def test_doubtful_start_is_a_position_unless_said_otherwise(key):
     def run(**kwargs):
         return sundman.sample(
@@ -143,6 +144,7 @@ def cliff(x):
     return jnp.sum(x**4)
 
 
+@pytest.mark.long
 def test_diverged_chain_is_flagged_and_weighs_nothing(key):
     starts = jnp.array([[0.1], [50.0], [0.2]])
     with pytest.warns(sundman.DivergenceWarning, match=r"1 of 3 .*chain 1 ran away at step 1 "):

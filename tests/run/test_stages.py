@@ -98,6 +98,7 @@ def test_pieces_change_nothing(monkeypatch):
     np.testing.assert_array_equal(found.values, run(sampler=SAMPLER).values)
 
 
+@pytest.mark.long
 def test_host_batches_step_by_step():
     rng = np.random.default_rng(0)
     x = rng.normal(size=(12, 2)).astype(np.float32)

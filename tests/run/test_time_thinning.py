@@ -37,6 +37,7 @@ def test_a_constant_clock_ticks_evenly(multiple, key):
     np.testing.assert_array_equal(timed.weight, 1.0)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("burn_in", [pytest.param(0, marks=pytest.mark.slow), 7])
 def test_an_adaptive_clock_is_cut_at_equal_times(burn_in, key):
     settings = {"init": jnp.ones(3), "key": key, "chains": 3, "burn_in": burn_in}
@@ -84,6 +85,7 @@ def test_steps_below_the_last_digit_end_and_can_be_interrupted(key):
     assert time.monotonic() - began < 20
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("steps", [3, 100])
 def test_a_block_by_several_calls_is_the_same(key, monkeypatch, steps):
     settings = {"init": jnp.ones(2), "key": key, "chains": 2, "online": jnp.square}
@@ -108,6 +110,7 @@ def test_online_averages_are_those_of_the_draws(key):
     np.testing.assert_allclose(draws.online.weighted, wanted, rtol=1e-5)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "sampler",
     [pytest.param(sundman.sgld(0.1), marks=pytest.mark.slow), SA],

@@ -198,6 +198,7 @@ def test_resumed_where_looks_are_few_it_stops_at_the_same_place(tmp_path, monkey
     assert resumed.ended.look == whole.ended.look
 
 
+@pytest.mark.long
 def test_killed_between_its_last_state_and_the_word_that_it_is_finished(
     tmp_path, stopped, monkeypatch
 ):

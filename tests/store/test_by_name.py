@@ -37,6 +37,7 @@ def test_no_module_imports_pickle():
                 assert not {"pickle", "cloudpickle", "dill", "marshal"} & {*names}, file
 
 
+@pytest.mark.long
 def test_nothing_is_unpickled_to_open_diagnose_report_or_resume(finished, part, monkeypatch):
     def refuse(*args, **kwargs):
         raise AssertionError("a pickle was loaded")
@@ -163,6 +164,7 @@ def test_a_class_of_ours_is_found_in_its_room_whatever_its_module_was():
         Decoder({}, ours=True).decode(content)
 
 
+@pytest.mark.long
 def test_a_jitted_function_goes_by_its_name(tmp_path):
     broken_off(tmp_path / "run", target=jitted)
     assert_same(sundman.resume(tmp_path / "run"), run(target=jitted))
@@ -196,6 +198,7 @@ def test_a_function_in_a_function_is_told_at_the_start(tmp_path):
     assert_same(sundman.resume(tmp_path / "run", online=inner), run(online=inner))
 
 
+@pytest.mark.long
 def test_a_function_that_is_gone_or_was_edited(tmp_path, monkeypatch):
     here = sys.modules[__name__]
 

@@ -34,6 +34,7 @@ def test_extended_as_if_it_had_been_longer(tmp_path, first, arguments):
     assert longer.settings["finished"]
 
 
+@pytest.mark.long
 def test_extended_twice_and_broken_off_in_between(tmp_path):
     path = tmp_path / "run"
     run(path)
@@ -65,6 +66,7 @@ def test_what_cannot_be_extended(tmp_path, part):
         sundman.extend(tmp_path / "timed", steps=10)
 
 
+@pytest.mark.long
 def test_a_function_without_a_name_is_given_again(tmp_path):
     potential = lambda x: 0.5 * jnp.sum(x**2)  # noqa: E731
     run(tmp_path / "run", target=potential, online=None)

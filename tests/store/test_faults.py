@@ -71,6 +71,7 @@ def assert_prefix(draws):
     assert (draws.weight == whole().weight[:, : len(draws)]).all()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("k", [0, 4, *(pytest.param(k, marks=pytest.mark.slow) for k in (1, 2, 3))])
 def test_disk_full_in_a_checkpoint(tmp_path, monkeypatch, k):
     """The last one is that of the end: a finished run must have its last state."""
@@ -281,6 +282,7 @@ def test_store_made_read_only(without_privileges):
     assert_same(sundman.resume(path), whole())
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("k", [0, 4])
 def test_a_log_that_cannot_be_written_does_not_stop_the_run(tmp_path, monkeypatch, k):
     left, write = iter(range(1000)), JsonLines._write

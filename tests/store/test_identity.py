@@ -241,6 +241,7 @@ def test_another_estimator_is_refused(tmp_path):
             run(path, target=other, sampler=SGLD, resume=True)
 
 
+@pytest.mark.long
 def test_other_host_batches_are_refused(tmp_path):
     def streamed(scale):
         return posterior(

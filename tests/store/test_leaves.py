@@ -52,6 +52,7 @@ def test_positions(tmp_path, kind):
     assert_same(sundman.resume(path), run(**arguments))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("collect", [of_types, nothing], ids=["types", "nothing"])
 def test_collected_values(tmp_path, collect):
     path = tmp_path / "run"

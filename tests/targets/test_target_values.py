@@ -76,6 +76,7 @@ def test_other_settings_differ(one: Callable[[], Target], other: Callable[[], Ta
     assert one() != other()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("make", "numbers"),
     [

@@ -173,6 +173,7 @@ def test_mixture_closed_form() -> None:
     assert target.log_normalizer == pytest.approx(0.0, abs=1e-12)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", ["muller-brown", "mixture", "double-well", "quartic", "star"])
 @pytest.mark.parametrize("temperature", [0.7, 1.5])
 def test_truth_obeys_the_temperature_derivative(name: str, temperature: float) -> None:

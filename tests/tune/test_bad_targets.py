@@ -50,6 +50,7 @@ def test_a_potential_that_jumps_does_not_hang_and_is_named():
         tune(walls, chains=4, steps=2000)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "potential",
     [lambda x: -jnp.sum(x**2), pytest.param(lambda x: jnp.sum(x), marks=pytest.mark.slow)],

@@ -42,6 +42,7 @@ def test_true_biases_are_within_it(bias):
     assert np.mean(within) >= 0.9
 
 
+@pytest.mark.long
 def test_an_estimate_has_it():
     draws = sundman.sample(targets.star(), key=jax.random.key(0), chains=4, steps=2000)
     found = draws.mean()
