@@ -7,8 +7,8 @@ data (``RLIMIT_DATA``, which counts all memory but the pages of mapped files). F
 pass over all rows, shuffled one by one, and looks at its resident memory, the pages of the file
 included. Then the step is measured against that of data in memory, in turn and in the same process,
 with the file in the system's cache and with its pages dropped before each turn, so that it comes
-from the disk. The data in memory are a twentieth of the rows; a step does not depend on their
-number. At most 1.1 times the in-memory step is asked for.
+from the disk. The data in memory are a quarter of the rows, more than any cache of a processor
+holds. At most 1.1 times the in-memory step is asked for.
 """
 
 from __future__ import annotations
@@ -101,8 +101,8 @@ class Runs:
         return self._posterior(sundman.data.ArrayBatches(*self._arrays(), **more))
 
     def in_memory(self) -> sundman.Posterior:
-        """That of a twentieth of its rows."""
-        x, y = (np.array(array[: ROWS // 20]) for array in self._arrays())
+        """That of a quarter of its rows."""
+        x, y = (np.array(array[: ROWS // 4]) for array in self._arrays())
         return self._posterior((x, y))
 
     def _posterior(self, data: object) -> sundman.Posterior:
@@ -141,7 +141,7 @@ def in_turn(options: argparse.Namespace) -> dict[str, object]:
     runs, steps = Runs(options), options.steps
     in_memory, mapped = runs.in_memory(), runs.mapped()
     cpu: dict[str, list[float]] = {"memory": [], "cache": [], "disk": []}
-    read: list[int] = []
+    read: dict[str, list[int]] = {"memory": [], "cache": [], "disk": []}
 
     def case(name: str) -> common.Case:
         def turn(_: int) -> float:
@@ -151,26 +151,24 @@ def in_turn(options: argparse.Namespace) -> dict[str, object]:
             before, spent = bytes_read(), time.process_time()
             seconds = runs.seconds(target, steps)
             cpu[name].append((time.process_time() - spent) / steps)
-            if name == "disk":
-                read.append(bytes_read() - before)
+            read[name].append(bytes_read() - before)
             return seconds
 
         return common.Case(turn, steps)
 
     times, others = common.measure({name: case(name) for name in cpu}, options.rounds)
+    needed = 4 * FEATURES * options.batch * steps
     result: dict[str, object] = {
         name: {
             "ratio": common.summary(times[name] / times["memory"]),
             "ratio of CPU time": common.summary(np.array(cpu[name][1:]) / cpu["memory"][1:]),
+            "bytes from the disk for one needed": float(np.median(read[name][1:]) / needed),
         }
         for name in ("cache", "disk")
     }
     return result | {
         "seconds of a step": {name: float(np.median(times[name])) for name in cpu},
         "CPU seconds of a step": {name: float(np.median(cpu[name][1:])) for name in cpu},
-        "bytes from the disk for one needed": float(
-            np.median(read) / (4 * FEATURES * options.batch * steps)
-        ),
         "rounds": options.rounds,
         "steps": steps,
         "cores that others used": others,
@@ -185,7 +183,7 @@ def nothing(position: object) -> np.float32:
 def main() -> None:
     parser = common.arguments(__doc__ or "", "memmap", rounds=8)
     parser.add_argument("--directory", type=Path, required=True)
-    parser.add_argument("--steps", type=int, default=600)
+    parser.add_argument("--steps", type=int, default=1200)
     parser.add_argument("--widths", type=int, nargs="+", default=[400, 400], help="hidden layers")
     parser.add_argument("--batch", type=int, default=100)
     parser.add_argument("--consecutive", type=int, default=1)
@@ -195,10 +193,12 @@ def main() -> None:
     if options.child:
         print(json.dumps(PARTS[options.part[0]](options)), flush=True)
         return
+    common.keep_to(options.cores)
     write(options.directory)
     results = json.loads(options.output.read_text()) if options.output.exists() else {}
     name = f"{'-'.join(map(str, options.widths))}, batch {options.batch}"
     name += f", {options.consecutive} rows together" if options.consecutive > 1 else ""
+    name += f", on {options.cores} core" if options.cores else ""
     for part in options.part:
         command = [sys.executable, "-W", "ignore", *sys.argv, "--child", "--part", part]
         said = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout

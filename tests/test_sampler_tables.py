@@ -22,6 +22,15 @@ def test_every_recipe_is_in_every_table():
         assert (f" {each.option}" in tables.in_words(for_networks=True)) or not each.for_networks
 
 
+def test_every_recipe_has_its_paragraph():
+    page = (ROOT / "docs" / "samplers.md").read_text()
+    sections = {part.split("\n", 1)[0]: part for part in page.split("\n## ")[1:]}
+    for name in RECIPES:
+        (section,) = (text for title, text in sections.items() if name in title.split(", "))
+        for part in ("$$", "- **Use** ", "- **Avoid** ", "- **One number**: "):
+            assert part in section, f"docs/samplers.md, {name}: {part}"
+
+
 def test_rows_of_a_table_have_its_columns():
     for text in (tables.short(), tables.full()):
         assert len({line.count("|") for line in text.splitlines()}) == 1

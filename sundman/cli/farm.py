@@ -35,7 +35,7 @@ ArrayTasks = Annotated[
     options.Count,
     options.run(
         "--array-tasks",
-        text="How many tasks there are. [default: SLURM_ARRAY_TASK_COUNT, or one for each seed]",
+        text="How many tasks there are. [default: one for each seed]",
     ),
 ]
 
@@ -64,7 +64,8 @@ def task_of(number: int | None, of: int | None, units: int) -> Task | None:
             raise UserError(f"--array-tasks {of} needs --array-task; give the number of this task")
         return None
     if of is None:
-        of = int(os.environ.get("SLURM_ARRAY_TASK_COUNT") or units)
+        # Not SLURM_ARRAY_TASK_COUNT, which is 1 when one task of many is submitted again.
+        of = units
     if of < 1:
         raise UserError(f"--array-tasks must be 1 or more, got {of}; use {units}, say")
     if not 0 <= number < of:

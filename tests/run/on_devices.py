@@ -15,7 +15,7 @@ import numpy as np
 
 import sundman
 from sundman import models, targets
-from sundman.run import schedule
+from sundman.run import devices, schedule
 from tests.store.runs import Crash, Do, crash
 
 KEY = jax.random.key(5)
@@ -47,6 +47,29 @@ def streamed(**more):
 def save(draws, path):
     leaves = jax.tree.leaves((draws.values, draws.weight, dict(draws.stats), draws.last))
     np.savez(path, *map(np.asarray, leaves))
+
+
+class Hears(Do):
+    """A watcher that keeps what it is told."""
+
+    def __init__(self):
+        super().__init__(None, None)
+        self.heard = []
+
+    def event(self, name, message, **fields):
+        self.heard.append(f"{name}: {message}")
+
+
+def placed(mesh):
+    """Over which axes of a mesh the arrays of four chains are split, without and with theirs."""
+    arrays = {"kernel": np.zeros((4, 6, 8)), "bias": np.zeros((4, 3))}
+    return [
+        {
+            name: str(leaf.sharding.spec)
+            for name, leaf in devices.Layout(4, mesh, inside).place(arrays).items()
+        }
+        for inside in (False, True)
+    ]
 
 
 def refusals(mesh):
@@ -97,8 +120,9 @@ def main(directory: Path, names: list[str]) -> None:
     def mesh(shape, axes=("chain", "data")):
         return jax.make_mesh(shape, axes, devices=jax.devices()[: int(np.prod(shape))])
 
+    ear = Hears()
     runs = {
-        "star-8 default": lambda: star(8),
+        "star-8 default": lambda: star(8, watchers=[ear]),
         "star-8 on 4": lambda: star(8, mesh=mesh((4,), ("chain",))),
         "star-40 on 8": lambda: star(40, mesh=mesh((8,), ("chain",))),
         "network on 8": lambda: network(mesh=mesh((8, 1))),
@@ -117,12 +141,20 @@ def main(directory: Path, names: list[str]) -> None:
         settings[name] = draws.settings["devices"]
     if names:
         return
+    one = star(4, steps=10, mesh=mesh((1,), ("chain",)))
     store = directory / "store"
     star(8, store=store, steps=80, mesh=mesh((4,), ("chain",)))
     longer = sundman.extend(store, steps=120, mesh=mesh((2,), ("chain",)), progress=False)
     save(longer, directory / "longer.npz")
     settings["longer"] = longer.settings["devices"]
-    said = {"settings": settings, "refusals": refusals(mesh), "devices": jax.device_count()}
+    said = {
+        "settings": settings,
+        "refusals": refusals(mesh),
+        "devices": jax.device_count(),
+        "events": ear.heard,
+        "one": one.settings.get("devices"),
+        "placed": placed(mesh((2, 2))),
+    }
     (directory / "said.json").write_text(json.dumps(said))
 
 

@@ -40,15 +40,13 @@ def here(run, tmp_path, **more):
     return leaves(tmp_path / "here.npz")
 
 
-@pytest.mark.long
 @pytest.mark.parametrize(
     ("run", "chains", "names"),
     [
-        (on_devices.star, 8, ["star-8 default", "star-8 on 4", "longer"]),
-        (on_devices.star, 40, ["star-40 on 8"]),
-        (on_devices.network, 8, ["network on 8", "network on 4"]),
+        pytest.param(on_devices.star, 8, ["star-8 default", "star-8 on 4", "longer"], id="star"),
+        pytest.param(on_devices.star, 40, ["star-40 on 8"], id="many", marks=pytest.mark.long),
+        pytest.param(on_devices.network, 8, ["network on 8", "network on 4"], id="network"),
     ],
-    ids=["star", "many", "network"],
 )
 def test_chains_do_not_depend_on_their_device(eight, tmp_path, run, chains, names):
     alone = here(run, tmp_path, chains=chains)
@@ -85,6 +83,8 @@ def test_split_parameters_and_streamed_batches(tmp_path):
 def test_the_run_says_where_it_was(eight):
     said = json.loads((eight / "said.json").read_text())
     assert said["devices"] == 8
+    assert said["events"][0] == "devices: on 8 of 8 devices: chains over 8"
+    assert said["one"] is None  # a mesh of one device is none: it runs as it would without
     assert said["settings"] == {
         "star-8 default": "8 of 8 devices: chains over 8",
         "star-8 on 4": "4 of 8 devices: chains over 4",
@@ -93,6 +93,15 @@ def test_the_run_says_where_it_was(eight):
         "network on 4": "4 of 8 devices: chains over 4",
         "network 2 by 4": "8 of 8 devices: chains over 2, minibatches over 4",
         "longer": "2 of 8 devices: chains over 2",
+    }
+
+
+def test_parameters_are_split_if_asked(eight):
+    whole, split = json.loads((eight / "said.json").read_text())["placed"]
+    assert set(whole.values()) == {"P('chain',)"}
+    assert split == {
+        "kernel": "P('chain', None, 'data')",
+        "bias": "P('chain',)",  # three numbers cannot be split in two
     }
 
 

@@ -23,16 +23,22 @@ from sundman.cli.errors import UserError
 DELIMITERS = {",": "commas", ";": "semicolons", "\t": "tabs"}
 _MISSING = frozenset(("", "na", "n/a", "nan", "null", "none", "?", "-"))  # in lower case
 _LINES_FOR_DELIMITER = 20
+_MONTH = "(jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]*[.]?"
+_DAY = "(mon|tue|wed|thu|fri|sat|sun)[a-z]*[.]?,?[ ]"
 _DATE = re.compile(
-    r"""
-    ( \d{4} [-/.] \d{1,2} [-/.] \d{1,2}        # 2024-05-31
-    | \d{1,2} [-/.] \d{1,2} [-/.] \d{2}(\d\d)?  # 31.5.2024
-    | \d{1,2} [- ] [A-Za-z]{3,9} [- ] \d{2}(\d\d)?  # 31 May 2024
-    | [A-Za-z]{3,9} [ ] \d{1,2}, [ ] \d{4}     # May 31, 2024
-    ) ( [T ] \d{1,2} : .* )?
-    | \d{1,2} : \d{2} ( : \d{2} )? (\.\d+)?    # 12:30
+    rf"""
+    ( {_DAY} )?
+    ( \d{{4}} [-/.] \d{{1,2}} [-/.] \d{{1,2}}          # 2024-05-31
+    | \d{{1,2}} [-/.] \d{{1,2}} [-/.] \d{{2}}(\d\d)?    # 31.5.2024
+    | \d{{1,2}} [- ] {_MONTH} [- ] \d{{2}}(\d\d)?      # 31 May 2024
+    | {_MONTH} [ ] \d{{1,2}},? [ ] \d{{4}}             # May 31, 2024
+    | (19|20)\d\d [-/] (0[1-9]|1[0-2])               # 2024-05
+    | (0[1-9]|1[0-2]) [-/] (19|20)\d\d               # 05/2024
+    | {_MONTH} [- ]? (19|20)\d\d                     # May 2024
+    ) ( [T ] \d{{1,2}} : .* | [+-] \d\d:?\d\d | Z )?
+    | \d{{1,2}} : \d{{2}} ( : \d{{2}} )? (\.\d+)? ( [ ]? [ap][.]?m[.]? )?  # 12:30, 12:30 PM
     """,
-    re.VERBOSE,
+    re.VERBOSE | re.IGNORECASE,
 )
 
 
