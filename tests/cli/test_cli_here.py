@@ -172,6 +172,30 @@ def test_reproduce_prints_verdicts_and_writes_a_page(here, tmp_path, monkeypatch
     assert asked["directory"] == tmp_path / "paper"
 
 
+def test_a_task_of_a_reproduction_does_its_share(here, tmp_path, monkeypatch):
+    done = []
+    monkeypatch.setattr(paper, "run", lambda name, *, seeds, **_: done.append((name, seeds)))
+    for number in ("0", "1", "2"):
+        task = ["--array-task", number, "--array-tasks", "3"]
+        code, out, err = here("reproduce", "all", *task, "--scale", "paper", "-o", "paper")
+        assert code == 0, err
+        assert f"Task {number} of 3 is done." in out
+    assert sorted(done, key=str) == sorted(paper.units("all", "paper", 0), key=str)
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (("--distributed", "--coordinator", "a:1"), "--distributed finds out what --coordinator"),
+        (("--distributed",), "this process cannot be made one of several"),
+        (("--host-timeout", "0"), "--host-timeout must be 1 or more seconds, got 0"),
+    ],
+)
+def test_a_place_among_processes_that_cannot_be(here, options, words):
+    code, _, err = here(*options, "runs", ".")
+    assert (code, words in err) == (2, True), err
+
+
 def test_a_stopped_reproduction_says_how_to_go_on(here, tmp_path, monkeypatch):
     def run(name, **settings):
         raise KeyboardInterrupt

@@ -31,25 +31,34 @@ def free_port() -> int:
         return listening.getsockname()[1]
 
 
+def launch(words: list[object], **environment: str) -> subprocess.Popen:
+    """A process of the command with these words."""
+    return subprocess.Popen(
+        [sys.executable, "-W", "ignore", "-m", "sundman.cli", *map(str, words)],
+        env={**os.environ, **SHARED_PROGRAMS, **environment},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+
+
+def places(number: int) -> list[list[object]]:
+    """The options that make each of so many processes one of them."""
+    if number == 1:
+        return [[]]
+    common = ["--coordinator", f"127.0.0.1:{free_port()}", "--num-processes", number]
+    return [[*common, "--process-id", i, "--host-timeout", TIMEOUT] for i in range(number)]
+
+
 def start(
     number: int, path: Path | str, kinds: list[str] | str = "spread"
 ) -> list[subprocess.Popen]:
     """The processes of a run, each of the same kind if there is one."""
-    address, started = f"127.0.0.1:{free_port()}", []
-    for process in range(number):
-        place = ["--coordinator", address, "--num-processes", number, "--process-id", process]
-        options = [*place, "--host-timeout", TIMEOUT] if number > 1 else []
-        kind = kinds if isinstance(kinds, str) else kinds[process]
-        command = ["-m", "sundman.cli", *options, "run", SURVIVOR, kind, path]
-        child = subprocess.Popen(
-            [sys.executable, "-W", "ignore", *map(str, command)],
-            env={**os.environ, **SHARED_PROGRAMS},
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-        )
-        started.append(child)
-    return started
+    each = [kinds] * number if isinstance(kinds, str) else kinds
+    return [
+        launch([*place, "run", SURVIVOR, kind, path])
+        for place, kind in zip(places(number), each, strict=True)
+    ]
 
 
 def finish(processes: list[subprocess.Popen]) -> list[tuple[int, str]]:
@@ -99,14 +108,17 @@ def kill_one(number: int, path: Path, victim: int, after: int, kind: str = "spre
     while progress(path) < after and all(p.poll() is None for p in processes):
         assert time.monotonic() < end
         time.sleep(0.01)
-    if processes[victim].poll() is not None:  # it came to its end before
-        assert all(code == 0 for code, _ in finish(processes))
-        return
+    assert processes[victim].poll() is None, "it came to its end before"
     processes[victim].kill()
     killed = time.monotonic()
     ended = finish(processes)
     assert time.monotonic() - killed < TIMEOUT + 10
     assert ended.pop(victim)[0] == -signal.SIGKILL
+    check_told(ended)
+
+
+def check_told(ended: list[tuple[int, str]]) -> None:
+    """Each of them failed, and its last line says what to do."""
     for code, said in ended:
         assert code != 0, said
         assert "What was stored is safe" in said.splitlines()[-1], said
@@ -122,12 +134,81 @@ def test_one_of_two_processes_is_killed(tmp_path, alone):
 
 
 @pytest.mark.slow
-def test_processes_that_would_do_different_runs(tmp_path):
-    ended = finish(start(2, tmp_path / "run", ["spread", "spread otherwise"]))
+@pytest.mark.parametrize("victim", [0, 1])
+def test_a_process_that_hangs_is_not_waited_for(tmp_path, alone, victim):
+    """As by a network that is cut: its connections stay and say nothing."""
+    path = tmp_path / "run"
+    processes = start(2, path)
+    while progress(path) < 20:
+        time.sleep(0.01)
+    processes[victim].send_signal(signal.SIGSTOP)
+    stopped = time.monotonic()
+    (ended,) = finish([processes[1 - victim]])
+    assert time.monotonic() - stopped < 2 * TIMEOUT + 10
+    check_told([ended])
+    processes[victim].kill()
+    processes[victim].communicate()
+    for code, said in finish(start(2, path)):
+        assert code == 0, said
+    check_same(path, alone)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("other", "words"),
+    [
+        ("spread otherwise", "process 1 is about to do another run than process 0: weighting"),
+        ("spread edited", "process 1 is about to do another run than process 0: online"),
+    ],
+)
+def test_processes_that_would_do_different_runs(tmp_path, other, words):
+    ended = finish(start(2, tmp_path / "run", ["spread", other]))
     for code, said in ended:
         assert code == 1
-        assert "process 1 is about to do another run than process 0: weighting: process 0" in said
+        assert words in said
     assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.slow
+def test_a_command_by_two_processes(tmp_path):
+    """A network and its scores; then a longer one, by one process more."""
+    words = [
+        *("bnn", "digits", "--sampler", "sgld", "--step", "0.01", "--width", "4", "--depth", "1"),
+        *("--epochs", "2", "--batch", "360", "--thin", "1", "--chains", "2", "--output"),
+    ]
+    scores = {}
+    for number in (1, 2):
+        path = tmp_path / str(number)
+        for code, said in finish([launch([*place, *words, path]) for place in places(number)]):
+            assert code == 0, said
+        scores[number] = read_json(path / "results.json", {"scores": dict})["scores"]
+    assert scores[1] == scores[2]
+    draws = {}
+    for number in (1, 2):
+        run = tmp_path / str(number) / "runs" / "seed-0"
+        longer = [[*place, "extend", run, "--steps", 4] for place in places(3 - number)]
+        for code, said in finish([launch(each) for each in longer]):
+            assert code == 0, said
+        draws[number] = sundman.Draws.open(run)
+    assert len(draws[1]) == len(draws[2]) == 8
+    np.testing.assert_array_equal(draws[1].stats["potential"], draws[2].stats["potential"])
+
+
+@pytest.mark.slow
+def test_the_place_in_a_slurm_job_is_found(tmp_path, alone):
+    path = tmp_path / "run"
+    job = {"SLURM_STEP_NODELIST": "127.0.0.1", "SLURM_NTASKS": "2", "SLURM_STEP_NUM_NODES": "1"}
+    job["SLURM_JOB_ID"] = str(os.getpid())  # which makes the port
+    processes = [
+        launch(
+            ["--distributed", "--host-timeout", TIMEOUT, "run", SURVIVOR, "spread", path],
+            **{**job, "SLURM_PROCID": str(number), "SLURM_LOCALID": str(number)},
+        )
+        for number in range(2)
+    ]
+    for code, said in finish(processes):
+        assert code == 0, said
+    check_same(path, alone)
 
 
 @pytest.mark.parametrize(
@@ -150,7 +231,7 @@ def test_killed_at_a_random_moment_and_resumed_elsewhere(tmp_path, alone, seed):
     chance = random.Random(seed)
     number, then = chance.choice([2, 4]), chance.choice([1, 2, 4])
     path = tmp_path / "run"
-    kill_one(number, path, victim=chance.randrange(number), after=chance.randrange(1, 110))
+    kill_one(number, path, victim=chance.randrange(number), after=chance.randrange(1, 90))
     for code, said in finish(start(then, path)):
         assert code == 0, said
     check_same(path, alone)
