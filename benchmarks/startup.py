@@ -1,10 +1,11 @@
-"""How long it takes to begin: imports, and the first draw of the command line, in new processes.
+"""How long it takes to begin: imports, the first example, the first command, in new processes.
 
     python benchmarks/startup.py [--rounds 9]
 
 ``import sundman`` is timed against ``import jax, optax``, which it needs in any case; the command
 ``sundman toy star`` with few steps from the shell to its end, with an empty compilation cache and
-with the one it left. Writes ``benchmarks/results/startup.json``.
+with the one it left. The first example of the README, which ends with a verdict, is timed whole: at
+most 60 seconds are asked for. Writes ``benchmarks/results/startup.json``.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from pathlib import Path
 
 RESULTS = Path(__file__).parent / "results" / "startup.json"
 COMMAND = Path(sys.executable).parent / "sundman"
+README = Path(__file__).parents[1] / "README.md"
 IMPORTS = {"import jax, optax": "import jax, optax", "import sundman": "import sundman"}
 
 
@@ -38,6 +40,8 @@ def one_round() -> dict[str, float]:
     with tempfile.TemporaryDirectory() as cache:
         for name, code in IMPORTS.items():
             found[name] = seconds([sys.executable, "-c", code], cache)
+        example = README.read_text().split("```python\n")[1].split("```")[0]
+        found["first example of the README"] = seconds([sys.executable, "-c", example], cache)
         toy = [str(COMMAND), "toy", "star", "--steps", "2000", "--burn-in", "1000", "--chains", "4"]
         for name in ("sundman toy star, first time", "sundman toy star, again"):
             found[name] = seconds(toy, cache)

@@ -3,9 +3,11 @@
 import os
 import shutil
 
+import jax
 import pytest
 from playwright import sync_api
 
+import sundman
 import sundman.report
 from tests.report.example import HOSTILE, LONG, example
 
@@ -53,7 +55,7 @@ def opened(browser, address):
     """A function that opens the page; what the page complained about or asked for is in lists."""
     contexts = []
 
-    def open_page(width=1200, **settings):
+    def open_page(width=1200, at=address, **settings):
         context = browser.new_context(viewport={"width": width, "height": 800}, **settings)
         contexts.append(context)
         page = context.new_page()
@@ -62,12 +64,37 @@ def opened(browser, address):
         page.on("pageerror", lambda error: page.complaints.append(str(error)))
         page.on("request", lambda request: page.requests.append(request.url))
         page.on("dialog", lambda dialog: (page.complaints.append("dialog"), dialog.dismiss()))
-        page.goto(address, wait_until="load")
+        page.goto(at, wait_until="load")
         return page
 
     yield open_page
     for context in contexts:
         context.close()
+
+
+@pytest.fixture(scope="module")
+def page_of_a_run(tmp_path_factory):
+    """The page of a run that is too short, and its verdict."""
+    sampler = sundman.sa_sgld(5e-3, alpha=50.0, m=0.1, M=10.0, r=0.5)
+    draws = sundman.sample(
+        sundman.targets.star(), sampler, key=jax.random.key(0), chains=3, steps=200, progress=False
+    )
+    report = sundman.report.of_run(draws, target=sundman.targets.star())
+    page = sundman.report.write(report, tmp_path_factory.mktemp("run") / "run.html")
+    return page.as_uri(), str(draws.verdict)
+
+
+@pytest.mark.long
+@pytest.mark.filterwarnings("ignore::sundman.TrustWarning")
+@pytest.mark.parametrize("width", [400, 1200])
+def test_the_verdict_is_on_the_first_screen(opened, page_of_a_run, width):
+    address, verdict = page_of_a_run
+    page = opened(width, at=address)
+    box = page.get_by_text(verdict[:40]).first.bounding_box()
+    assert box["y"] + box["height"] < 800
+    assert page.complaints == []
+    figures = page.evaluate("[...document.images].map(i => i.getBoundingClientRect().width)")
+    assert min(figures) > (300 if width == 400 else 440)  # two beside each other
 
 
 @pytest.mark.long
