@@ -137,7 +137,7 @@ def trace(ax: Axes, draws: Draws, name: str = "dt", *, most: int = 2000, **drawi
     every = -(-len(draws) // most)
     column = np.asarray(draws.stats[name], np.float64).reshape(draws.chains, len(draws), -1)
     shown = np.where(draws.weight > 0, column.mean(axis=2), np.nan)[:, ::every]
-    first, thin = draws.settings.get("burn_in", 0), draws.settings.get("thin") or 1
+    first, thin = draws.facts.burn_in, draws.facts.thin or 1
     steps = first + thin * every * np.arange(shown.shape[1])
     ax.plot(steps, shown.T, **{"linewidth": 0.6, "alpha": 0.8, **drawing})
     ax.set(xlabel="step", ylabel=name)

@@ -1,6 +1,8 @@
 """Draws: slices, blocks, and draws of equal weight; in memory and on disk."""
 
 import dataclasses
+import re
+from pathlib import Path
 
 import jax
 import jax.numpy as jnp
@@ -10,6 +12,7 @@ import pytest
 import sundman
 from sundman import _chunks
 from sundman.draws import Draws, resampling
+from sundman.draws.facts import RunFacts
 from tests.lazy_arrays import OnDisk
 
 RNG = np.random.default_rng(5)
@@ -183,3 +186,30 @@ def test_methods_are_the_estimates(star):
     np.testing.assert_array_equal(found.error["x"], star.mean().error)
     assert isinstance(found.value["r2"], float)
     assert star.ess(lambda x: {"one": jnp.sum(x)})["one"] > 100
+
+
+def test_facts_are_typed_and_those_of_all_chains():
+    settings = {
+        "sampler": "sgld",
+        "h": [0.1, 0.2],
+        "dtau": "text",
+        "m": 1,
+        "burn_in": 3,
+        "thin": 2,
+        "draws": 10,
+        "chains": 2,
+        "per_chain": ["h"],
+    }
+    facts = RunFacts.of(settings)
+    assert (facts.sampler, facts.h, facts.dtau, facts.m) == ("sgld", None, None, 1)
+    assert (facts.finished, facts.resampled, facts.seconds) == (True, False, None)
+    assert facts.gradient_evaluations == 2 * (3 + 20)
+    assert RunFacts.of({**settings, "thin_time": 0.5}).gradient_evaluations is None
+    assert RunFacts.of({}) == RunFacts()
+
+
+def test_settings_are_looked_up_in_one_place():
+    """What computes with them asks ``draws.facts``, which has names and types."""
+    package = Path(sundman.__file__).parent
+    asking = re.compile(r"draws\.settings(\[|\.get\()")
+    assert [str(path) for path in package.rglob("*.py") if asking.search(path.read_text())] == []

@@ -226,10 +226,8 @@ def _report(
 def _settings(toy: Toy) -> dict[str, str]:
     """The step of each sampler."""
     return {
-        f"{name}, {'dtau' if 'dtau' in draws.settings else 'h'}": (
-            f"{draws.settings.get('dtau', draws.settings.get('h', np.nan)):.4g}"
-        )
-        for name, draws in toy.runs.items()
+        f"{name}, h" if facts.dtau is None else f"{name}, dtau": f"{facts.dtau or facts.h:.4g}"
+        for name, facts in ((name, draws.facts) for name, draws in toy.runs.items())
     }
 
 

@@ -19,7 +19,6 @@ from sundman import check, estimate
 from sundman._types import PyTree
 from sundman.diagnosis.mixing import (
     function_rows,
-    gradient_evaluations,
     mixing_rows,
     of_weights,
     some_components,
@@ -97,8 +96,8 @@ def diagnose(
             "diagnose takes draws, as sundman.sample and sundman.Draws.open(path) give them; got "
             f"{draws!r}"
         )
-    if temperature is None and "temperature" not in draws.settings.get("per_chain", ()):
-        stated = (draws.settings.get("temperature"), getattr(target, "temperature", None), 1.0)
+    if temperature is None and "temperature" not in draws.facts.per_chain:
+        stated = (draws.facts.temperature, getattr(target, "temperature", None), 1.0)
         temperature = next(T for T in stated if T is not None)
     potential = _potential(target) if draws.has_position else None
     law = 1.0 if temperature is None else float(temperature)
@@ -119,7 +118,7 @@ def _rows(
     yield from _run_rows(draws)
     if not (np.asarray(draws.weight) > 0).any():
         return
-    if draws.settings.get("per_chain"):
+    if draws.facts.per_chain:
         yield from _chain_rows(draws)
         return
     if jax.tree.leaves(draws.values):
@@ -171,30 +170,32 @@ def _one_at_a_time(posterior: Posterior) -> Potential:
 
 def _run_rows(draws: Draws) -> Iterator[Row]:
     """What ran, what it cost, and which chains diverged."""
-    settings = draws.settings
+    facts = draws.facts
     spacing = f"{draws.chains} chains of {len(draws):,}"
-    if settings.get("thin_time") is not None:
-        spacing += f", {settings['thin_time']:g} apart in time"
-    elif settings.get("thin") is not None:
-        apart = f"{settings['thin']} step{'s' if settings['thin'] > 1 else ''} apart"
-        spacing += f", {apart} after {settings.get('burn_in', 0):,}"
+    if facts.thin_time is not None:
+        spacing += f", {facts.thin_time:g} apart in time"
+    elif facts.thin is not None:
+        apart = f"{facts.thin} step{'s' if facts.thin > 1 else ''} apart"
+        spacing += f", {apart} after {facts.burn_in:,}"
     yield Row("draws", draws.chains * len(draws), None, "", spacing)
-    evaluations = gradient_evaluations(settings)
+    evaluations = facts.gradient_evaluations
     if evaluations:
-        seconds = settings.get("seconds")
-        note = f"in {seconds:.3g} s" if seconds else "steps times chains, burn-in included"
+        note = (
+            f"in {facts.seconds:.3g} s" if facts.seconds else "steps times chains, burn-in included"
+        )
         yield Row("gradient evaluations", evaluations, None, "", note)
     diverged = np.flatnonzero(draws.diverged)
     if len(diverged) == 0:
         yield Row("diverged chains", 0, None, "good")
         return
-    when = np.asarray(settings.get("diverged_step", draws.diverged_at))[diverged]
+    steps = facts.diverged_step
+    when = np.asarray(draws.diverged_at if steps is None else steps)[diverged]
     first = diverged[np.argmin(when)]
     draw = int(draws.diverged_at[first])
     note = f"chain {first} first, by draw {draw}"
-    step = settings["diverged_step"][first] if "diverged_step" in settings else -1
-    if step < 0 and settings.get("thin") is not None and settings.get("thin_time") is None:
-        step = settings.get("burn_in", 0) + draw * settings["thin"]
+    step = -1 if steps is None else steps[first]
+    if step < 0 and facts.thin is not None and facts.thin_time is None:
+        step = facts.burn_in + draw * facts.thin
     if step >= 0:
         note += f", step {step:,}"
     yield Row("diverged chains", len(diverged), None, "bad", f"{note}; use a smaller step")
@@ -204,7 +205,7 @@ def _chain_rows(draws: Draws) -> Iterator[Row]:
     """Of each chain its settings, its temperature, and how much its draws tell."""
     for index in range(draws.chains):
         chain = draws.chain(index)
-        own = (f"{name}={chain.settings[name]:.4g}" for name in draws.settings["per_chain"])
+        own = (f"{name}={chain.settings[name]:.4g}" for name in draws.facts.per_chain)
         label = f"chain {index}: {', '.join(own)}"
         if chain.diverged[0]:
             note = f"diverged by draw {int(chain.diverged_at[0])}"
@@ -214,10 +215,11 @@ def _chain_rows(draws: Draws) -> Iterator[Row]:
         part = Draws(values, chain.weight, {}, chain.diverged_at, None)
         size = float(np.nanmin(estimate.ess(part)))
         note = f"smallest ESS {size:,.0f}"
-        steps = chain.settings.get("steps")
+        steps, temperature = chain.facts.steps, chain.facts.temperature
         if steps:
             note += f", {1000 * size / steps:.3g} per 1000 gradients"
-        first = next(temperature_rows(chain, None, float(chain.settings["temperature"])), None)
+        law = 1.0 if temperature is None else temperature
+        first = next(temperature_rows(chain, None, law), None)
         if first is None or first.value is None:
             yield Row(label, None, None, "", note)
         else:
@@ -244,7 +246,7 @@ def stepsize_rows(draws: Draws) -> Iterator[Row]:
 
 
 def _dt(draws: Draws) -> Iterator[Row]:
-    settings = draws.settings
+    m, M, dtau = draws.facts.m, draws.facts.M, draws.facts.dtau
     dt = np.asarray(draws.stats["dt"], np.float64)[draws.weight > 0]
     low, high = float(dt.min()), float(dt.max())
     if high <= low * (1 + 1e-6):
@@ -258,32 +260,28 @@ def _dt(draws: Draws) -> Iterator[Row]:
         "",
         f"{low:.3g} {sparkline(counts)} {high:.3g} (log scale)",
     )
-    if not {"m", "M", "dtau"} <= set(settings):
+    if m is None or M is None or dtau is None:
         return
-    for name, bound, share in (
-        ("draws at the smallest step", "m", np.mean(dt <= 1.01 * settings["m"] * settings["dtau"])),
-        ("draws at the largest step", "M", np.mean(dt >= 0.99 * settings["M"] * settings["dtau"])),
+    for name, bound, step, share in (
+        ("draws at the smallest step", "m", m * dtau, np.mean(dt <= 1.01 * m * dtau)),
+        ("draws at the largest step", "M", M * dtau, np.mean(dt >= 0.99 * M * dtau)),
     ):
         verdict: Verdict = "look" if share > _HARDLY_ADAPTS else "good"
-        note = f"dt within 1% of {bound} dtau = {settings[bound] * settings['dtau']:.3g}"
+        note = f"dt within 1% of {bound} dtau = {step:.3g}"
         if verdict == "look":
             note += ": the clock hardly adapts there"
         yield Row(name, float(share), None, verdict, note)
 
 
 def _zeta(draws: Draws) -> Iterator[Row]:
-    settings = draws.settings
-    a = settings.get("a")
-    if a is None and settings.get("alpha") is not None and settings.get("dtau") is not None:
-        a = settings["alpha"] * settings["dtau"]
+    facts = draws.facts
+    a = facts.a
+    if a is None and facts.alpha is not None and facts.dtau is not None:
+        a = facts.alpha * facts.dtau
     if a is not None:
         note = "steps: 1 / (1 - exp(-alpha dtau))"
         verdict: Verdict = ""
-        if (
-            a > _SHORT_MEMORY
-            and settings.get("lag") == "none"
-            and settings.get("batch_size") is not None
-        ):
+        if a > _SHORT_MEMORY and facts.lag == "none" and facts.batch_size is not None:
             verdict = "look"
             note += ": dt follows the noise of single minibatches; lower alpha or set lag"
         yield Row("memory of zeta", -1.0 / math.expm1(-a), None, verdict, note)
@@ -293,8 +291,8 @@ def _zeta(draws: Draws) -> Iterator[Row]:
     zeta = zeta.reshape(*zeta.shape[:2], -1).mean(axis=2)
     alive = (draws.weight > 0).astype(np.float64)
     _, error, variance = moments(np.where(alive > 0, zeta, 0.0), alive)
-    thin = settings.get("thin") or 1
-    evenly = settings.get("thin_time") is None and "resampled" not in settings
+    thin = facts.thin or 1
+    evenly = facts.thin_time is None and not facts.resampled
     if evenly and variance > 0:
         tau = 0.5 * thin * float(error**2 / variance) * alive.sum()
         note = "steps: 1/2 + the sum of its autocorrelations"

@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
 
 import jax
 import numpy as np
@@ -24,21 +23,9 @@ from sundman.draws import Draws
 from sundman.estimate.moments import moments, weights
 from sundman.posterior import Batch, Posterior
 
-if TYPE_CHECKING:
-    pass
-
-
 _ROWS = 50  # of the data, evenly spaced
 _DRAWS = 2000  # over all chains, evenly spaced
 _ELEMENTS = 32 * 2**20  # of the components held in memory, over all draws
-
-
-def gradient_evaluations(settings: Mapping[str, Any]) -> int | None:
-    """Steps times chains, burn-in included; None if the settings do not say."""
-    steps = settings.get("steps")
-    if steps is None and settings.get("thin_time") is None and "draws" in settings:
-        steps = settings.get("burn_in", 0) + settings["draws"] * settings.get("thin", 1)
-    return None if steps is None or "chains" not in settings else int(steps * settings["chains"])
 
 
 def mixing_rows(draws: Draws, components: int) -> Iterator[Row]:
@@ -60,11 +47,11 @@ def mixing_rows(draws: Draws, components: int) -> Iterator[Row]:
     of = f"{labels[worst]}, of {len(labels)} components"
     verdict = graded(-least, look=-400, bad=-100)
     yield Row("smallest ESS", least, None, verdict, f"{of}; 400 or more is good")
-    evaluations = gradient_evaluations(draws.settings)
+    evaluations, seconds = draws.facts.gradient_evaluations, draws.facts.seconds
     if evaluations:
         yield Row("ESS per 1000 gradients", 1000 * least / evaluations)
-    if draws.settings.get("seconds"):
-        yield Row("ESS per second", least / draws.settings["seconds"])
+    if seconds:
+        yield Row("ESS per second", least / seconds)
     if len(draws) >= 4:
         part = Draws(values, draws.weight, {}, draws.diverged_at, None)
         ratio = np.nan_to_num(np.asarray(estimate.split_rhat(part)), nan=1.0)

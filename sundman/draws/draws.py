@@ -17,6 +17,7 @@ from jax import Array
 from sundman import _chunks, check, estimate
 from sundman._types import DrawsArray, PyTree, Settings
 from sundman.draws import resampling
+from sundman.draws.facts import RunFacts
 from sundman.draws.online import Average
 from sundman.draws.trust import Ended, Verdict, settings_of_chain
 from sundman.estimate import Estimate
@@ -103,6 +104,11 @@ class Draws:
             return self.__dict__[name]
 
     @property
+    def facts(self) -> RunFacts:
+        """What the settings say of the run, by name and type."""
+        return RunFacts.of(self.settings)
+
+    @property
     def position(self) -> PyTree:
         """The positions, if they were kept."""
         if not self.has_position:
@@ -120,7 +126,7 @@ class Draws:
     @property
     def lost(self) -> np.ndarray:
         """For each chain, whether it ran away and did not go on: not with ``"restart"``."""
-        return self.diverged & (self.settings.get("on_divergence") != "restart")
+        return self.diverged & (self.facts.on_divergence != "restart")
 
     @property
     def restarts(self) -> list[Restart]:
@@ -163,8 +169,8 @@ class Draws:
         before = np.array([_below(rows, d) for d in self.diverged_at], int)
         inside = self.diverged & ((self.diverged_at <= rows[-1]) | (rows.stop == len(self)))
         settings = {**self.settings, "draws": len(rows)}
-        if self.settings.get("thin") is not None:
-            settings["thin"] = self.settings["thin"] * rows.step
+        if (thin := self.facts.thin) is not None:
+            settings["thin"] = thin * rows.step
         return Draws(
             values=jax.tree.map(lambda leaf: _chunks.window(leaf, rows), self.values),
             weight=self.weight[:, index],

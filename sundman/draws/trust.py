@@ -9,6 +9,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 import numpy as np
 
 from sundman._types import Settings
+from sundman.draws.facts import RunFacts
 from sundman.watch.events import Look
 
 FALLS = "U falls without bound: did you pass log p instead of -log p? Use sample(log_density=...)."
@@ -139,11 +140,12 @@ class Verdict:
 
 def settings_of_chain(settings: Settings, chain: int) -> Settings:
     """Those settings of a run that hold for one chain."""
-    own = {name: settings[name][chain] for name in settings.get("per_chain", ())}
-    if "chains" in settings:
+    facts = RunFacts.of(settings)
+    own = {name: settings[name][chain] for name in facts.per_chain}
+    if facts.chains is not None:
         own["chains"] = 1
-    if "diverged_step" in settings:
-        own["diverged_step"] = settings["diverged_step"][chain : chain + 1]
+    if facts.diverged_step is not None:
+        own["diverged_step"] = facts.diverged_step[chain : chain + 1]
     return {**{name: value for name, value in settings.items() if name != "per_chain"}, **own}
 
 
@@ -220,15 +222,15 @@ class Divergences(NamedTuple):
         return Divergence(chain, int(self.step[chain]), int(self.draw[chain]), {})
 
 
-def _advice(settings: Settings) -> str:
-    if settings.get("clock") != "sundman":
-        now = f", now h={settings['h']:g}" if isinstance(settings.get("h"), float | int) else ""
+def _advice(facts: RunFacts) -> str:
+    if facts.clock != "sundman" or facts.dtau is None or facts.m is None:
+        now = "" if facts.h is None else f", now h={facts.h:g}"
         return f"Use a smaller step (h{now}), or an adaptive clock such as that of sa_sgld."
     advice = (
-        f"Use a smaller step (dtau, now {settings['dtau']:g}), or a smaller lower bound m of psi "
-        f"(now {settings['m']:g})"
+        f"Use a smaller step (dtau, now {facts.dtau:g}), or a smaller lower bound m of psi "
+        f"(now {facts.m:g})"
     )
-    if settings.get("lag") == "full":
+    if facts.lag == "full":
         return f'{advice}, or lag="guarded", which reacts at once when the gradient jumps.'
     return f"{advice}."
 
@@ -236,15 +238,15 @@ def _advice(settings: Settings) -> str:
 def describe_divergence(event: Divergence, settings: Settings) -> str:
     """Which chain, which step, what it was like there, and what to change."""
     own = ", ".join(
-        f"{name}={settings[name][event.chain]:g}" for name in settings.get("per_chain", ())
+        f"{name}={settings[name][event.chain]:g}" for name in RunFacts.of(settings).per_chain
     )
-    settings = settings_of_chain(settings, event.chain)
+    facts = RunFacts.of(settings_of_chain(settings, event.chain))
     where = f"chain {event.chain}{f' ({own})' if own else ''} ran away at step {event.step:,}"
     if not event.last:
-        return f"{where}, in the burn-in. {_advice(settings)}"
+        return f"{where}, in the burn-in. {_advice(facts)}"
     names = {"dt": "dt", "grad_norm": "|grad U|", "potential": "U"}
     last = ", ".join(f"{text}={event.last[k]:.3g}" for k, text in names.items() if k in event.last)
-    return f"{where} (from draw {event.draw:,} on; last good draw: {last}). {_advice(settings)}"
+    return f"{where} (from draw {event.draw:,} on; last good draw: {last}). {_advice(facts)}"
 
 
 def divergence_summary(
@@ -262,7 +264,7 @@ def divergence_summary(
         return None
     known = divergences.first()  # which may have run away before this process took over
     first = next((event for event in events if event.chain == known.chain), known)
-    if settings.get("on_divergence") == "restart":
+    if RunFacts.of(settings).on_divergence == "restart":
         times = int(divergences.times.sum())
         now = (
             f"They were put back to where they were last good and went on, {times} "

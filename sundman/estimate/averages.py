@@ -58,13 +58,14 @@ class _Window(NamedTuple):
 
 def follows_work(draws: Draws) -> bool:
     """Whether the work of the steps was recorded, and the draws are those of a chain in order."""
-    return "work" in draws.stats and "resampled" not in draws.settings
+    return "work" in draws.stats and not draws.facts.resampled
 
 
 def _window(draws: Draws, weight: np.ndarray, length: int) -> _Window:
     """W_n - W_{n-K} less its average; nothing counts where a chain was lost in between."""
     W = np.asarray(draws.stats["work"], np.float64)
-    work = (W[:, length:] - W[:, :-length]) / float(draws.settings["temperature"])
+    temperature = draws.facts.temperature
+    work = (W[:, length:] - W[:, :-length]) / (1.0 if temperature is None else temperature)
     lost = np.cumsum(weight[:, 1:] <= 0, axis=1)
     lost = np.pad(lost, ((0, 0), (1, 0)))
     counts = (lost[:, length:] == lost[:, :-length]) & np.isfinite(work)

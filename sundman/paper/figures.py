@@ -86,7 +86,7 @@ def stepsizes(draws: sundman.Draws, title: str, alt: str) -> Figure:
     """The steps of one chain along the run, and the histogram of all."""
     with drawing.style():
         canvas, (left, right) = plt.subplots(1, 2, figsize=(7.2, 2.6))
-        steps = draws.settings["burn_in"] + (draws.settings["thin"] or 1) * np.arange(len(draws))
+        steps = draws.facts.burn_in + (draws.facts.thin or 1) * np.arange(len(draws))
         some = slice(0, min(len(draws), 1500))
         left.plot(steps[some], np.asarray(draws.stats["dt"])[0, some], linewidth=0.6)
         left.set(xlabel="step", ylabel="dt", title="One chain")

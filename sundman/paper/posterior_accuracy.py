@@ -233,7 +233,7 @@ def measure(
     kinetic = sampler is not None and sampler.kinetic
     return {
         "budgets": scores,
-        "seconds": draws.settings["seconds"],
+        "seconds": draws.facts.seconds,
         "gradients": budget.chains * (warm_up + steps * per_step),
         "mean_step": float(target.learning_rate(1.0, kinetic=kinetic) * (dt**2 if kinetic else dt)[
             weight > 0].mean()),

@@ -143,8 +143,8 @@ def score(
     dt = np.asarray(draws.stats["dt"][0], np.float64)[used_or_good]
     rate = float(posterior.learning_rate(1.0, kinetic=False))
     h = rate * dt if dt.size else np.array([math.nan])
-    diverged_step = int(draws.settings["diverged_step"][0])
-    seconds = draws.settings["seconds"]
+    (diverged_step,) = draws.facts.diverged_step or (-1,)
+    seconds = draws.facts.seconds or 0.0
     return ChainRun(
         draws=len(weight),
         used=int(np.count_nonzero(used)),
@@ -161,7 +161,7 @@ def score(
         scales=final_scales(draws),
         steps_per_epoch=steps_per_epoch,
         seconds=seconds,
-        ms_per_step=1e3 * seconds / max(1, draws.settings["steps"]),
+        ms_per_step=1e3 * seconds / max(1, draws.facts.steps or 0),
     )
 
 

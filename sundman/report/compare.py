@@ -10,7 +10,7 @@ from sundman.draws import Draws
 from sundman.gradients import GradientEstimator, Potential
 from sundman.posterior import Posterior
 from sundman.report.model import Figure, Report, Section, Table, flat, shown
-from sundman.report.run import RunFacts, of_run
+from sundman.report.run import Origin, of_run
 from sundman.targets import Target
 
 _OUTCOME = {"path", "seconds", "diverged_step", "references"}  # of a run; they differ anyway
@@ -78,7 +78,7 @@ def _open(
     settings: Mapping[str, object],
 ) -> _Run:
     draws = run if isinstance(run, Draws) else Draws.open(run)
-    target_name = RunFacts.of(draws).target
+    target_name = Origin.of(draws).target
     named = {"target": target_name} if target_name else {}
     known = {**named, **settings, **draws.settings}
     texts = {name: shown(value) for name, value in flat(known) if name not in _OUTCOME}
@@ -89,7 +89,7 @@ def _verdict(run: _Run) -> tuple[str, str]:
     """Its mark, and its text."""
     verdict = run.draws.verdict
     if verdict is None:
-        finished = run.draws.settings.get("finished", True)
+        finished = run.draws.facts.finished
         text = "It was not judged." if finished else "It is not finished, and not judged yet."
         return "○ unknown", text
     return _MARKS[verdict.status], str(verdict)

@@ -7,7 +7,7 @@ import os
 import platform
 import shlex
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime
 
 import jax
@@ -55,28 +55,26 @@ def of_run(
     """
     _need_matplotlib()
     draws = path_or_draws if isinstance(path_or_draws, Draws) else Draws.open(path_or_draws)
-    facts = RunFacts.of(draws)
+    facts, origin = draws.facts, Origin.of(draws)
     if target is None:
-        target = _stored_target(facts)
+        target = _stored_target(origin)
     diagnosis = diagnose(draws, target, show=False)
     averages = run_tables.averages(draws, target)
     name = _target_name(target)
     return Report(
-        title=f"{facts.sampler}{f' on {name}' if name else ''}",
+        title=f"{facts.sampler or 'A run'}{f' on {name}' if name else ''}",
         summary="\n\n".join(
             (
                 *([] if draws.verdict is None else [str(draws.verdict)]),
-                " ".join(
-                    (_what_ran(draws, facts), _how_it_went(draws, diagnosis), *_biased(averages))
-                ),
+                " ".join((_what_ran(draws), _how_it_went(draws, diagnosis), *_biased(averages))),
             )
         ),
-        command=_command(facts) if command is None else command,
+        command=_command(origin) if command is None else command,
         settings=dict(sorted(draws.settings.items())),
-        made=_provenance(facts),
+        made=_provenance(draws, origin),
         sections=tuple(_sections(draws, target, diagnosis, averages)),
         # Of a sampler that is not known, this library alone.
-        citations=citations.entries(draws if facts.has_references else "sundman"),
+        citations=citations.entries(draws if facts.references is not None else "sundman"),
     )
 
 
@@ -86,16 +84,11 @@ def _need_matplotlib() -> None:
 
 
 @dataclass(frozen=True)
-class RunFacts:
-    """What a run says about itself, and its store if it has one; empty where nothing is known.
+class Origin:
+    """What the store of a run says of where it comes from; empty for draws in memory.
 
     Attributes:
-      sampler: its name.
-      burn_in: steps before the first draw.
-      seconds: wall time.
-      finished: whether it came to its end.
-      has_references: whether it knows what to cite.
-      path: where it is stored; empty for draws in memory.
+      path: where it is stored.
       target: the name of what was sampled.
       begun: when.
       made_by: the versions that made it.
@@ -103,11 +96,6 @@ class RunFacts:
       key: its random key.
     """
 
-    sampler: str
-    burn_in: int
-    seconds: float
-    finished: bool
-    has_references: bool
     path: str = ""
     target: str = ""
     begun: str = ""
@@ -116,24 +104,16 @@ class RunFacts:
     key: str = ""
 
     @classmethod
-    def of(cls, draws: Draws) -> RunFacts:
-        """The facts of the run behind the draws."""
-        settings = draws.settings
-        own = cls(
-            sampler=settings.get("sampler", "A run"),
-            burn_in=settings.get("burn_in") or 0,
-            seconds=settings.get("seconds") or 0.0,
-            finished=settings.get("finished", True),
-            has_references="references" in settings,
-        )
-        if "path" not in settings:
-            return own
+    def of(cls, draws: Draws) -> Origin:
+        """That of the run behind the draws."""
+        path = draws.facts.path
+        if path is None:
+            return cls()
         from sundman.store.directory import open_run
 
-        about = open_run(settings["path"]).about
-        return replace(
-            own,
-            path=settings["path"],
+        about = open_run(path).about
+        return cls(
+            path=path,
             target=about["identity"].get("target", ""),
             begun=about.get("created", "")[:19].replace("T", " "),
             made_by=f"sundman {about['sundman']}, jax {about['jax']}",
@@ -142,7 +122,8 @@ class RunFacts:
         )
 
 
-def _what_ran(draws: Draws, facts: RunFacts) -> str:
+def _what_ran(draws: Draws) -> str:
+    facts = draws.facts
     chains = "One chain" if draws.chains == 1 else f"{draws.chains} chains"
     text = f"{chains} of {len(draws):,} draw{'' if len(draws) == 1 else 's'}"
     if facts.burn_in:
@@ -268,14 +249,14 @@ def _values(draws: Draws, target: object, averages: Sequence[Average]) -> Sectio
     return Section("The draws", text, tables, shown)
 
 
-def _stored_target(facts: RunFacts) -> Target | None:
+def _stored_target(origin: Origin) -> Target | None:
     """The target of a stored run on one of the known targets."""
-    if not facts.path or facts.target not in sundman.targets.names():
+    if not origin.path or origin.target not in sundman.targets.names():
         return None
     from sundman.store.directory import open_run
 
     try:
-        target = open_run(facts.path).call(ours=True)["target"]
+        target = open_run(origin.path).call(ours=True)["target"]
     except (StoreError, KeyError):
         return None
     return target if isinstance(target, Target) else None
@@ -287,20 +268,20 @@ def _target_name(target: object) -> str:
     return name if isinstance(name, str) else ""
 
 
-def _command(facts: RunFacts) -> str:
+def _command(origin: Origin) -> str:
     """A command that makes the report again from the stored draws; empty for draws in memory."""
-    return f"sundman report {shlex.quote(facts.path)} --output report.html" if facts.path else ""
+    return f"sundman report {shlex.quote(origin.path)} --output report.html" if origin.path else ""
 
 
-def _provenance(facts: RunFacts) -> dict[str, object]:
+def _provenance(draws: Draws, origin: Origin) -> dict[str, object]:
     """Versions, dates, key and wall time, as far as they are known."""
     known = {
-        "run begun": facts.begun,
-        "run by": facts.made_by,
-        "device": facts.device,
-        "key": facts.key,
-        "wall time": duration(facts.seconds) if facts.seconds else "",
-        "stored at": facts.path,
+        "run begun": origin.begun,
+        "run by": origin.made_by,
+        "device": origin.device,
+        "key": origin.key,
+        "wall time": duration(draws.facts.seconds) if draws.facts.seconds else "",
+        "stored at": origin.path,
         "report written": datetime.now(UTC).strftime("%Y-%m-%d %H:%M:%S UTC"),
         "report by": f"sundman {sundman.__version__}, jax {jax.__version__}, "
         f"Python {platform.python_version()}",

@@ -45,7 +45,7 @@ def _chain(draws: Draws, chain: int) -> list[str]:
 
 
 def _where(draws: Draws, chain: int) -> str:
-    steps = draws.settings.get("diverged_step")
+    steps = draws.facts.diverged_step
     if steps is not None and len(steps) > chain and steps[chain] >= 0:
         return f" at step {steps[chain]:,}"
     return f" by draw {int(draws.diverged_at[chain]):,}"

@@ -346,14 +346,9 @@ def choose(spec: RunSpec, mesh: Mesh | None, shard_parameters: bool = False) -> 
             f"the mesh has no device of process {min(missing)}: each of the {jax.process_count()} "
             "processes must have a part in the run"
         )
-    if own.size == 1 and _is_default(devices.item()):
-        return Layout(spec.chains)
+    if jax.device_put(np.float32(0)).devices() == set(devices.flat):
+        return Layout(spec.chains)  # one device, where arrays are if nothing is said
     return Layout(spec.chains, own, shard_parameters)
-
-
-def _is_default(device: jax.Device) -> bool:
-    """Whether arrays are there if nothing is said."""
-    return jax.config.jax_default_device is None and device == jax.devices()[0]
 
 
 def _spread(chains: int) -> Layout:

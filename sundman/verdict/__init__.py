@@ -60,7 +60,7 @@ def judge(draws: Draws, target: TargetLike | None = None) -> Verdict:
 
 
 def _judge(draws: Draws, target: TargetLike | None) -> Verdict:
-    if draws.settings.get("per_chain"):
+    if draws.facts.per_chain:
         note = "each chain has settings of its own: judge them one by one, draws.chain(i)"
         return Verdict("unknown", (), note)
     lost = tuple(checks.lost_chains(draws))

@@ -159,7 +159,7 @@ def temperature(draws: Draws, summary: RunSummary, target: TargetLike | None) ->
     }
     kinetic, virial = measured.get("kinetic_temperature"), measured.get("virial")
     advice = "use a smaller step"
-    if draws.settings.get("batch_size") is not None:
+    if draws.facts.batch_size is not None:
         advice += " or larger batches"
     known = virial is not None and virial.error < TEMPERATURE / 2 * T
     again = _again(draws, target)
@@ -201,7 +201,7 @@ def _text(measured: Estimate) -> str:
 
 def _again(draws: Draws, target: TargetLike | None) -> Temperatures | None:
     """Temperatures from gradients computed anew, if the run was long enough to pay for them."""
-    steps, chains = draws.settings.get("steps", 0), draws.chains
+    steps, chains = draws.facts.steps or 0, draws.chains
     if target is None or not draws.has_position or steps * chains < _STEPS_FOR_GRADIENTS:
         return None
     rows = None
@@ -219,8 +219,8 @@ def _affordable_rows(draws: Draws, target: TargetLike | None, evaluations: int) 
     posterior = _posterior(target)
     if posterior is None or posterior.host is not None:
         return None
-    batch = draws.settings.get("batch_size") or getattr(target, "batch_size", None)
-    steps = draws.settings.get("steps", 0)
+    batch = draws.facts.batch_size or getattr(target, "batch_size", None)
+    steps = draws.facts.steps or 0
     budget = _SHARE_OF_ROWS * steps * draws.chains * (batch or posterior.size)
     return min(posterior.size, max(1, int(budget) // evaluations))
 
@@ -306,9 +306,8 @@ def _loss_of_guessing(posterior: Posterior) -> float | None:
 
 def at_a_bound(draws: Draws) -> Iterator[Reason]:
     """An adaptive clock that is at one of its bounds most of the time."""
-    numbers = [draws.settings.get(name) for name in ("m", "M", "dtau")]
-    m, M, dtau = (each if isinstance(each, float | int) else math.nan for each in numbers)
-    if not m < M or math.isnan(dtau) or "dt" not in draws.stats:
+    m, M, dtau = draws.facts.m, draws.facts.M, draws.facts.dtau
+    if m is None or M is None or dtau is None or not m < M or "dt" not in draws.stats:
         return
     some = slice(None, None, max(1, draws.weight.size // _NUMBERS))
     dt = draws.stats["dt"][:, some][draws.weight[:, some] > 0]

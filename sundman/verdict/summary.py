@@ -62,7 +62,7 @@ def summarise(draws: Draws, *, kept_values: bool) -> RunSummary:
     weight = np.asarray(draws.weight[:, some], np.float64)
     share = _sums(None, draws.weight, length)
     last = jax.tree.leaves(draws.last)
-    temperature = draws.settings.get("temperature")
+    temperature = draws.facts.temperature
     return RunSummary(
         temperature=1.0 if temperature is None else float(temperature),
         size=sum(leaf[0].size for leaf in last) if last else None,

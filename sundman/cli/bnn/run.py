@@ -167,7 +167,7 @@ class SeedScores:
             "mean": {key: each.mean for key, each in means.items()},
             "half_interval_95": {key: each.half_interval for key, each in means.items()},
             "mean_step": {name: self.mean_step(name) for name in self.scores},
-            "seconds": {name: draws.settings["seconds"] for name, draws in self.runs.items()},
+            "seconds": {name: draws.facts.seconds for name, draws in self.runs.items()},
             "lost": self.lost,
             "temperature": {name: each._asdict() for name, each in self.temperatures.items()},
             "tuning": {
@@ -275,7 +275,7 @@ def _report(results: SeedScores, predictives: Mapping[str, Predictive], path: Pa
     if each > 1:
         chains = f"{each} chains" if len(runs) == 1 else f"{len(runs)} seeds of {each} chains"
     sentences = "".join(f"\n\n{sentence}" for sentence in results.sentences())
-    seconds = sum(draws.settings["seconds"] for draws in runs.values())
+    seconds = sum(draws.facts.seconds or 0.0 for draws in runs.values())
     return Report(
         title=f"{plan.name} on {plan.data.name}",
         summary=f"{chains}. On the test rows: {', '.join(means)}.\n\n{verdict_text(runs)}"

@@ -181,7 +181,7 @@ class ToyResults:
             error=errors,
             mean_step=mean_step,
             ess_of_potential=ess,
-            seconds=float(draws.settings.get("seconds", np.nan)),
+            seconds=np.nan if draws.facts.seconds is None else draws.facts.seconds,
             chains_lost=_chains_lost(draws),
         )
 
