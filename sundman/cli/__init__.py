@@ -76,6 +76,8 @@ def _unexpected(error: Exception) -> int:
         return _print_error(_parser_message(error), 2)
     if os.environ.get(_DEBUG):
         raise error
+    if isinstance(error, HostLostError):
+        hosts.have_the_last_word()
     if isinstance(error, RunFailed | StoreError | HostLostError):
         return _print_error(error, 1)
     name = type(error).__name__

@@ -12,6 +12,7 @@ process beside it then says in one sentence what has happened.
 from __future__ import annotations
 
 import atexit
+import os
 import socket
 import subprocess
 import sys
@@ -125,6 +126,18 @@ def dismiss_witness() -> None:
             beside.stdin.close()
         beside.wait()
     _witness.clear()
+
+
+def have_the_last_word() -> None:
+    """Let nothing but Python write to the standard error from now on.
+
+    JAX has many lines to say when another process dies, also while this one says it in a sentence.
+    """
+    if jax.distributed.is_initialized():
+        sys.stderr.flush()
+        own = os.fdopen(os.dup(2), "w", buffering=1)
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
+        sys.stderr = own
 
 
 def several() -> bool:

@@ -169,29 +169,40 @@ def test_processes_that_would_do_different_runs(tmp_path, other, words):
     assert not (tmp_path / "run").exists()
 
 
+def run_command(number: int, *words: object) -> None:
+    """A command by so many processes, which must succeed."""
+    for code, said in finish([launch([*place, *words]) for place in places(number)]):
+        assert code == 0, said
+
+
 @pytest.mark.slow
-def test_a_command_by_two_processes(tmp_path):
-    """A network and its scores; then a longer one, by one process more."""
+def test_a_network_by_two_processes(tmp_path):
     words = [
         *("bnn", "digits", "--sampler", "sgld", "--step", "0.01", "--width", "4", "--depth", "1"),
         *("--epochs", "2", "--batch", "360", "--thin", "1", "--chains", "2", "--output"),
     ]
-    scores = {}
+    for number in (1, 2):
+        run_command(number, *words, tmp_path / str(number))
+    results = [read_json(tmp_path / n / "results.json", {"scores": dict}) for n in ("1", "2")]
+    assert results[0]["scores"] == results[1]["scores"]
+
+
+@pytest.mark.slow
+def test_a_toy_by_two_processes_and_longer_by_one(tmp_path):
+    """And the other way round."""
+    words = [
+        *("toy", "star", "--sampler", "sgld", "--step", "1e-3", "--chains", 2, "--steps", 200),
+        *("--burn-in", 0, "--thin", 1),
+    ]
+    draws = []
     for number in (1, 2):
         path = tmp_path / str(number)
-        for code, said in finish([launch([*place, *words, path]) for place in places(number)]):
-            assert code == 0, said
-        scores[number] = read_json(path / "results.json", {"scores": dict})["scores"]
-    assert scores[1] == scores[2]
-    draws = {}
-    for number in (1, 2):
-        run = tmp_path / str(number) / "runs" / "seed-0"
-        longer = [[*place, "extend", run, "--steps", 4] for place in places(3 - number)]
-        for code, said in finish([launch(each) for each in longer]):
-            assert code == 0, said
-        draws[number] = sundman.Draws.open(run)
-    assert len(draws[1]) == len(draws[2]) == 8
-    np.testing.assert_array_equal(draws[1].stats["potential"], draws[2].stats["potential"])
+        run_command(number, *words, "--output", path)
+        (run,) = (path / "runs").iterdir()
+        run_command(3 - number, "extend", run, "--steps", 100)
+        draws.append(sundman.Draws.open(run))
+    assert len(draws[0]) == 300
+    np.testing.assert_array_equal(draws[0].values, draws[1].values)
 
 
 @pytest.mark.slow
