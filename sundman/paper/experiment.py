@@ -120,7 +120,13 @@ SCALES = {
         robustness=NetworkBudget(width=8, epochs=2, burn_in=1, thin=5, seeds=1),
         steps=(0.2, 0.5),
         path=2_000,
-        accuracy=AccuracyBudget(((100, 1), (200, 1), (600, 2)), chains=2, thin=20, seeds=1),
+        accuracy=AccuracyBudget(
+            ((100, 1), (200, 1), (600, 2)),
+            chains=2,
+            thin=20,
+            seeds=1,
+            rows=("SGLD", "SA-SGLD", "SGLD, mean step of SA-SGLD", "low-rank BAOAB", "auto"),
+        ),
     ),
     "quick": Scale(
         toy=ToyBudget(chains=64, steps=200_000, burn_in=10_000, thin=20),
