@@ -51,10 +51,11 @@ def regression() -> sundman.Posterior:
 
 def network_with_noise() -> sundman.Posterior:
     """A position of weights and hyper-parameters, with a matrix for L."""
-    x = np.random.default_rng(2).normal(size=(60, 2)).astype(np.float32)
+    rng = np.random.default_rng(2)
+    x, noise = (rng.normal(size=shape).astype(np.float32) for shape in ((60, 2), 60))
     return sundman.Posterior(
         sundman.models.mlp_apply,
-        data=(x, x[:, 0]),
+        data=(x, x[:, 0] + 0.3 * noise),
         likelihood=likelihoods.gaussian(),
         prior=priors.gaussian(1.0),
     )
