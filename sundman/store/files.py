@@ -12,8 +12,10 @@ import io
 import json
 import math
 import os
+import re
 import socket
 import stat
+import time
 import weakref
 import zipfile
 import zlib
@@ -23,7 +25,7 @@ from typing import IO, BinaryIO
 
 import numpy as np
 
-from sundman._files import Sync, write_bytes
+from sundman._files import Sync, open_regular, write_bytes
 from sundman._optional import needs_extra
 from sundman._types import Json
 
@@ -55,28 +57,53 @@ def read_file(path: Path, most: int | None = None) -> bytes:
       FileNotFoundError: if it is not there.
       StoreError: if it cannot be read, is not a regular file or is longer.
     """
-    flags = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
     try:
-        descriptor = os.open(path, flags | getattr(os, "O_BINARY", 0))
+        opened = open_regular(path)
     except FileNotFoundError:
         raise
     except OSError as error:
         raise StoreError(f"{path} cannot be read: {error.strerror}") from error
-    with open(descriptor, "rb") as file:
-        about = os.fstat(descriptor)
-        if not stat.S_ISREG(about.st_mode):
-            raise StoreError(f"{path} cannot be read: it is not a regular file")
+    with opened as file:
+        about = os.fstat(file.fileno())
         if most is not None and about.st_size > most:
             raise StoreError(
                 f"{path} is damaged: it has {about.st_size:,} bytes, more than {most:,}"
             )
-        blocks = getattr(about, "st_blocks", about.st_size)
-        if about.st_size > _MOSTLY_EMPTY and 512 * blocks < about.st_size // 8:
+        if about.st_size > _MOSTLY_EMPTY and looks_empty(about) and not _has_data(file, about):
             raise StoreError(f"{path} is damaged: most of it was never written")
         try:
             return file.read(about.st_size)
         except (OSError, MemoryError) as error:
             raise StoreError(f"{path} cannot be read: {error}") from error
+
+
+def looks_empty(*files: os.stat_result) -> bool:
+    """Whether files take less than an eighth of their length on the disk.
+
+    They may be compressed, or the system may not say: :func:`is_empty` looks closer.
+    """
+    size = sum(about.st_size for about in files)
+    return 8 * sum(512 * getattr(about, "st_blocks", size) for about in files) < size
+
+
+def is_empty(path: Path) -> bool:
+    """Whether most of a file was never written."""
+    with open_regular(path) as file:
+        return not _has_data(file, os.fstat(file.fileno()))
+
+
+def _has_data(file: BinaryIO, about: os.stat_result) -> bool:
+    """Whether at least an eighth of a file was written; True where the system cannot tell."""
+    if not hasattr(os, "SEEK_DATA"):
+        return True
+    end, written = 0, 0
+    with contextlib.suppress(OSError):  # there is no data after the last hole
+        while end < about.st_size and 8 * written < about.st_size:
+            begin = os.lseek(file.fileno(), end, os.SEEK_DATA)
+            end = os.lseek(file.fileno(), begin, os.SEEK_HOLE)
+            written += end - begin
+    os.lseek(file.fileno(), 0, os.SEEK_SET)
+    return 8 * written >= about.st_size
 
 
 def _plain(content: Json) -> Json:
@@ -187,7 +214,10 @@ def check_archive(content: bytes, where: str) -> None:
     """
     try:
         with zipfile.ZipFile(io.BytesIO(content)) as archive:
-            for member in archive.infolist():
+            members = archive.infolist()
+            if sum(member.file_size for member in members) > len(content):
+                raise ValueError("it unpacks to more than it is")
+            for member in members:
                 if member.compress_type != zipfile.ZIP_STORED or member.file_size > len(content):
                     raise ValueError(f"{member.filename} is compressed")
                 with archive.open(member) as file:
@@ -242,6 +272,33 @@ def read_archive(path: Path) -> dict[str, np.ndarray]:
 
 
 _HELD: weakref.WeakSet[Lock] = weakref.WeakSet()
+_HOLDER = re.compile(rb"process ([1-9]\d{0,9}) on ([^\n]+)\n")
+_LONGEST_HOLDER = 300
+_WAITS = (0.0, 0.02, 0.05)  # seconds
+_LOCK_FLAGS = os.O_RDWR | os.O_CREAT
+for _name in ("O_NOFOLLOW", "O_NONBLOCK", "O_CLOEXEC", "O_BINARY"):
+    _LOCK_FLAGS |= getattr(os, _name, 0)
+
+
+def holder_of(directory: Path) -> tuple[int, str] | None:
+    """The process that wrote to a run last, and its machine, as the lock says; None else."""
+    try:
+        with open_regular(directory / "lock") as file:
+            said = _HOLDER.fullmatch(file.read(_LONGEST_HOLDER + 1))
+    except OSError:
+        return None
+    return None if said is None else (int(said[1]), said[2].decode(errors="replace"))
+
+
+def is_held(directory: Path) -> bool:
+    """Whether a process writes to a run; nothing is written to find out."""
+    with needs_extra("store", "a stored run"):
+        import filelock
+    try:
+        with open_regular(directory / "lock") as file:
+            return not filelock.lock_descriptor(file.fileno(), blocking=False)
+    except OSError:  # there is none, or it cannot be read
+        return False
 
 
 class Lock:
@@ -255,28 +312,46 @@ class Lock:
             import filelock
         self.path = directory / "lock"
         try:
-            self._file = self.path.open("a+")
+            self._file = os.fdopen(os.open(self.path, _LOCK_FLAGS, 0o666), "r+b", buffering=0)
         except OSError as error:
             raise StoreError(f"{directory} cannot be written: {error}") from error
         try:
-            if not filelock.lock_descriptor(self._file.fileno(), blocking=False):
+            self._refuse_another_file()
+            for wait in _WAITS:  # whoever asks whether a run is written holds the lock meanwhile
+                time.sleep(wait)
+                if filelock.lock_descriptor(self._file.fileno(), blocking=False):
+                    break
+            else:
                 raise self._held()
+            self._refuse_another_file()
             self._file.truncate(0)
-            self._file.write(f"process {os.getpid()} on {socket.gethostname()}\n")
-            self._file.flush()
-        except OSError as error:
+            self._file.seek(0)
+            self._file.write(f"process {os.getpid()} on {socket.gethostname()}\n".encode())
+        except (OSError, StoreError) as error:
             with contextlib.suppress(OSError):  # what could not be written is tried again
                 self._file.close()
+            if isinstance(error, StoreError):
+                raise
             raise StoreError(f"{directory} cannot be locked: {error}") from error
         _HELD.add(self)
 
+    def _refuse_another_file(self) -> None:
+        """Raise if the file is none of ours: one has nothing in it, or the name of a process."""
+        said = b""
+        if stat.S_ISREG(os.fstat(self._file.fileno()).st_mode):
+            with contextlib.suppress(OSError):  # Windows does not let others read a locked file
+                said = self._file.read(_LONGEST_HOLDER + 1)
+                self._file.seek(0)
+            if not said or _HOLDER.fullmatch(said):
+                return
+        raise StoreError(f"{self.path} is not the lock of a run: remove it, if it is of no use")
+
     def _held(self) -> StoreError:
-        """The error that names the process which holds the lock, and closes our file."""
+        """The error that names the process which holds the lock."""
         holder = ""
-        with contextlib.suppress(OSError):  # Windows does not let others read a locked file
+        with contextlib.suppress(OSError):
             self._file.seek(0)
-            holder = self._file.read(200).strip()
-        self._file.close()
+            holder = self._file.read(_LONGEST_HOLDER).decode(errors="replace").strip()
         return StoreError(
             f"{self.path.parent} is being written by {holder or 'another process'}: wait for it, "
             "stop it, or use another store"

@@ -5,16 +5,22 @@ import json
 import os
 import pickle
 import shutil
+import socket
 import subprocess
 import sys
+import threading
 import zipfile
 from pathlib import Path
 
+import filelock
 import numpy as np
 import pytest
 
 import sundman
-from sundman.store.files import StoreError, read_json, write_json
+from sundman._files import open_regular
+from sundman.cli import run as sundman_command
+from sundman.cli.watch.view import process_of
+from sundman.store.files import Lock, StoreError, read_json, write_json
 from tests.compiled import SHARED_PROGRAMS
 
 ROOT = Path(__file__).parents[2]
@@ -164,6 +170,133 @@ def test_a_hostile_directory(finished, name, monkeypatch, tmp_path):
     assert "\n" not in str(caught.value)
     assert len(str(caught.value)) < 600
     assert not (tmp_path / "was_run").exists()
+
+
+def lines_of(*lines):
+    return "".join(f"{line if isinstance(line, str) else json.dumps(line)}\n" for line in lines)
+
+
+def block(**changes):
+    part = {"chain": [0], "draws": [[4]], "weight": [[1.0]], "potential": [[1.0]]}
+    line = {
+        "event": "block", "stage": "sampling", "block": 1, "draws": 4, "total_draws": 30,
+        "steps": 4, "total_steps": 30, "chains": 2, "diverged": 0, "seconds": 1.0, "stats": {},
+        "by_chain": {**part, "variance": [[1.0]], "temperature": [[1.0]]},
+    }  # fmt: skip
+    return {**line, **changes}
+
+
+def chains_of(**changes):
+    return {**block()["by_chain"], **changes}
+
+
+def put_pipe(file):
+    file.unlink(missing_ok=True)
+    os.mkfifo(file)
+
+
+# What is beside the draws: the log and the lock, which `watch` and `runs` read.
+BESIDE = {
+    "the log is a pipe": lambda p: put_pipe(p / "log.jsonl"),
+    "the log is a link": lambda p: replaced_by_link(p / "log.jsonl", p.with_suffix(".log")),
+    "the log is a device": lambda p: replaced(p / "log.jsonl", lambda f: f.symlink_to("/dev/zero")),
+    "the log is nested": lambda p: (p / "log.jsonl").write_text("[" * 10**6 + "\n"),
+    "the log is one line": lambda p: sparse(p / "log.jsonl"),
+    "an event that is none": lambda p: (p / "log.jsonl").write_text(lines_of({"event": [[]]}, "7")),
+    "a block of texts": lambda p: (p / "log.jsonl").write_text(lines_of(block(block="1"))),
+    "a block of no time": lambda p: (p / "log.jsonl").write_text(lines_of(block(seconds=1e999))),
+    "a block of long numbers": lambda p: (p / "log.jsonl").write_text(
+        lines_of(block(steps=10**400))
+    ),
+    "a block of ragged chains": lambda p: (p / "log.jsonl").write_text(
+        lines_of(block(by_chain=chains_of(weight=[[1.0, 2.0]])))
+    ),
+    "a block of no chains": lambda p: (p / "log.jsonl").write_text(
+        lines_of(block(by_chain=chains_of(chain=[0, []])))
+    ),
+}
+
+
+@pytest.mark.parametrize("name", BESIDE)
+def test_a_hostile_log(finished, name, capsys):
+    BESIDE[name](finished)
+    assert sundman_command(["watch", str(finished), "--once"]) == 2
+    said = capsys.readouterr().err
+    assert "log" in said
+    assert "Traceback" not in said
+    assert len(said) < 600
+
+
+def test_odd_numbers_of_a_log_are_shown(finished, capsys):
+    """They are numbers, and harmless."""
+    odd = chains_of(weight=[[1e308]], potential=[[-1e308]], variance=[[1e308]])
+    start = {"event": "start", "temperature": 10**400, "time": "2020-01-01"}
+    (finished / "log.jsonl").write_text(lines_of(start, block(by_chain=odd)))
+    assert sundman_command(["watch", str(finished), "--once"]) == 0
+    assert "4 of 30 draws" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("number", [0, 10**9, 10**30])
+def test_an_odd_process_in_the_lock(finished, number, capsys):
+    (finished / "lock").write_text(f"process {number} on {socket.gethostname()}\n")
+    assert sundman_command(["watch", str(finished), "--once"]) == 0
+    assert process_of(finished) in (None, False)
+    assert "finished" in capsys.readouterr().out
+
+
+def linked(lock, victim):
+    lock.symlink_to(victim)
+
+
+def hard_linked(lock, victim):
+    lock.hardlink_to(victim)
+
+
+@pytest.mark.parametrize("link", [linked, hard_linked])
+def test_a_lock_that_leads_elsewhere(part, tmp_path, link, capsys):
+    """Neither listing nor watching nor resuming touches the file it leads to."""
+    victim = tmp_path / "victim"
+    victim.write_text("precious\n")
+    (part / "lock").unlink()
+    link(part / "lock", victim)
+    assert sundman_command(["runs", str(tmp_path)]) == 0
+    assert sundman_command(["watch", str(part), "--once"]) == 0
+    with pytest.raises(StoreError):
+        sundman.resume(part)
+    assert sundman_command(["rm", str(part)]) == 2
+    assert "add --force" in capsys.readouterr().err
+    assert victim.read_text() == "precious\n"
+
+
+def test_a_lock_that_is_a_pipe(part, capsys):
+    put_pipe(part / "lock")
+    assert sundman_command(["runs", str(part)]) == 0
+    assert "stopped" in capsys.readouterr().out
+    assert sundman_command(["watch", str(part), "--once"]) == 0
+    with pytest.raises(StoreError, match="is not the lock of a run"):
+        sundman.resume(part)
+
+
+def test_listing_writes_nothing(part, tmp_path):
+    (part / ".litter.1.building").mkdir()
+    (part / "lock").unlink()
+
+    def state():
+        return {file: file.lstat().st_mtime_ns for file in (part, *part.rglob("*"))}
+
+    before = state()
+    assert sundman_command(["runs", str(tmp_path)]) == 0
+    assert sundman_command(["watch", str(part), "--once"]) == 0
+    assert state() == before
+
+
+def test_asking_for_the_lock_does_not_keep_others_from_it(part):
+    """Whoever lists runs has it for an instant, in which one may begin to write."""
+    Lock(part).release()
+    with open_regular(part / "lock") as asking:
+        assert filelock.lock_descriptor(asking.fileno(), blocking=False)
+        threading.Timer(0.01, asking.close).start()
+        Lock(part).release()
 
 
 ALL = """
