@@ -60,7 +60,8 @@ def _row(path: Path, name: str) -> list[str]:
     size = _bytes(_size(path))
     try:
         run = open_run(path)
-        progress, verdict = run.progress(), run.verdict()
+        progress = run.progress()
+        verdict = run.verdict(progress["draws"])
         ended = ended_of(run, progress)
     except StoreError as error:
         return [name, "damaged", "", "", "", size, str(error).split(": ", 1)[-1][:60]]
@@ -256,7 +257,8 @@ def diagnose(run: Run, no_cache: options.NoCache = False) -> None:
         if len(draws) == 0:
             raise UserError(f"{path} has no draws yet; go on with: sundman resume {run}")
         print_line(out, name)
-        sundman.diagnose(draws, stored_target(path), console=out)
+        with as_user_error():
+            sundman.diagnose(draws, stored_target(path), console=out)
 
 
 def resume(run: Run, no_cache: options.NoCache = False) -> None:

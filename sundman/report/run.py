@@ -136,7 +136,7 @@ class RunFacts:
             path=settings["path"],
             target=about["identity"].get("target", ""),
             begun=about.get("created", "")[:19].replace("T", " "),
-            made_by=f"sundman {about['sundman']}, jax {about['jax']}",
+            made_by=f"sundman {about.get('sundman', '?')}, jax {about.get('jax', '?')}",
             device=about.get("device", ""),
             key=about["identity"].get("key", ""),
         )

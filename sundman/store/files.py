@@ -30,7 +30,7 @@ from sundman._optional import needs_extra
 from sundman._types import Json
 
 _MOST_JSON = 4 * 2**20
-_MOSTLY_EMPTY = 64 * 2**20  # a longer file with holes for its most part would fill the memory
+MOST_EMPTY = 64 * 2**20  # longer files that are holes for their most part would fill the memory
 _CHECKSUM = "checksum"
 _NUMBER = "number"  # {"number": "inf"}: JSON has no infinity and no NaN
 
@@ -69,7 +69,8 @@ def read_file(path: Path, most: int | None = None) -> bytes:
             raise StoreError(
                 f"{path} is damaged: it has {about.st_size:,} bytes, more than {most:,}"
             )
-        if about.st_size > _MOSTLY_EMPTY and looks_empty(about) and not _has_data(file, about):
+        suspect = about.st_size > MOST_EMPTY and 8 * bytes_on_disk(about) < about.st_size
+        if suspect and not _has_data(file, about):
             raise StoreError(f"{path} is damaged: most of it was never written")
         try:
             return file.read(about.st_size)
@@ -77,13 +78,9 @@ def read_file(path: Path, most: int | None = None) -> bytes:
             raise StoreError(f"{path} cannot be read: {error}") from error
 
 
-def looks_empty(*files: os.stat_result) -> bool:
-    """Whether files take less than an eighth of their length on the disk.
-
-    They may be compressed, or the system may not say: :func:`is_empty` looks closer.
-    """
-    size = sum(about.st_size for about in files)
-    return 8 * sum(512 * getattr(about, "st_blocks", size) for about in files) < size
+def bytes_on_disk(about: os.stat_result) -> int:
+    """What a file takes on the disk; less than it holds if it is compressed, or has holes."""
+    return 512 * about.st_blocks if hasattr(about, "st_blocks") else about.st_size
 
 
 def is_empty(path: Path) -> bool:
@@ -106,16 +103,16 @@ def _has_data(file: BinaryIO, about: os.stat_result) -> bool:
     return 8 * written >= about.st_size
 
 
-def _plain(content: Json) -> Json:
+def plain_json(content: Json) -> Json:
     """The content as strict JSON has it: infinity and NaN in words, arrays as lists."""
     if isinstance(content, float) and not math.isfinite(content):
         return {_NUMBER: repr(content)}
     if isinstance(content, Mapping):
-        return {str(name): _plain(item) for name, item in content.items()}
+        return {str(name): plain_json(item) for name, item in content.items()}
     if isinstance(content, list | tuple):
-        return [_plain(item) for item in content]
+        return [plain_json(item) for item in content]
     if isinstance(content, np.generic | np.ndarray):
-        return _plain(content.tolist())
+        return plain_json(content.tolist())
     return content
 
 
@@ -138,7 +135,7 @@ def _sum_of(content: Mapping[str, Json]) -> str:
 
 def write_json(path: Path, content: Mapping[str, Json], sync: Sync = "all") -> None:
     """A JSON object with a checksum, whole and durable; what JSON does not know as its repr."""
-    plain = _plain(content)
+    plain = plain_json(content)
     text = json.dumps(
         {**plain, _CHECKSUM: _sum_of(plain)}, indent=1, default=repr, allow_nan=False
     ).encode()
@@ -181,7 +178,7 @@ def read_json(path: Path, needed: Mapping[str, type | tuple[type, ...]]) -> dict
         stored_sum = content.pop(_CHECKSUM, None)
         if stored_sum is not None and stored_sum != _sum_of(content):
             raise StoreError(f"{path} is damaged: its checksum does not fit; restore a copy of it")
-        content = _with_numbers(content)
+        content = with_numbers(content)
     except RecursionError:
         raise StoreError(f"{path} is damaged: it is nested too deeply") from None
     for name, kind in needed.items():
@@ -190,10 +187,11 @@ def read_json(path: Path, needed: Mapping[str, type | tuple[type, ...]]) -> dict
     return content
 
 
-def _with_numbers(content: Json) -> Json:
+def with_numbers(content: Json) -> Json:
+    """What :func:`plain_json` was given, as far as JSON can tell."""
     if isinstance(content, dict):
-        return _number({name: _with_numbers(item) for name, item in content.items()})
-    return [_with_numbers(item) for item in content] if isinstance(content, list) else content
+        return _number({name: with_numbers(item) for name, item in content.items()})
+    return [with_numbers(item) for item in content] if isinstance(content, list) else content
 
 
 def whole_numbers(values: Json, length: int, least: int = -1) -> bool:
@@ -201,7 +199,7 @@ def whole_numbers(values: Json, length: int, least: int = -1) -> bool:
     return (
         isinstance(values, list)
         and len(values) == length
-        and all(type(value) is int and value >= least for value in values)
+        and all(type(value) is int and least <= value < 2**63 for value in values)
     )
 
 
@@ -392,16 +390,20 @@ if hasattr(os, "register_at_fork"):
 
 @contextlib.contextmanager
 def writing(what: str, path: Path, safe: int | None = None) -> Iterator[None]:
-    """Turn an OS error in the block into a :class:`StoreError` that says what is ``safe``."""
+    """Turn an OS error in the block into a :class:`StoreError` that says what is ``safe``.
+
+    Args:
+      what: is written.
+      path: of the run.
+      safe: how many draws are; None if there is no run yet.
+    """
     try:
         yield
     except OSError as error:
         rest = "Nothing was written"
         if safe is not None:
-            rest = (
-                f"The first {safe} draws are safe there; put it right and go on with "
-                f'sundman.resume("{path}")'
-            )
+            kept = f"The first {safe} draws are safe there; put" if safe else "Put"
+            rest = f'{kept} it right and go on with sundman.resume("{path}")'
         raise StoreError(f"cannot write {what} to {path}: {error}. {rest}") from error
 
 

@@ -19,8 +19,11 @@ import pytest
 import sundman
 from sundman._files import open_regular
 from sundman.cli import run as sundman_command
+from sundman.cli.runs import stored_target
 from sundman.cli.watch.view import process_of
-from sundman.store.files import Lock, StoreError, read_json, write_json
+from sundman.store.arrays import ArrayInfo, metadata_sum, sum_of
+from sundman.store.encoding import Decoder
+from sundman.store.files import Lock, StoreError, read_archive, read_file, read_json, write_json
 from tests.compiled import SHARED_PROGRAMS
 
 ROOT = Path(__file__).parents[2]
@@ -102,6 +105,50 @@ def sparse(file, size=2**38):
         made.truncate(size)
 
 
+def with_chains(path, chains, group=None):
+    """A run of so many chains, none of which has a draw."""
+    about, progress = (read_json(path / name, {}) for name in ("run.json", "progress.json"))
+    about["chains"] = chains
+    for one in about["arrays"].values():
+        one["shape"][0] = chains
+        if group is not None:
+            one["group"] = group
+    write_json(path / "run.json", about)
+    for name in ("diverged", "diverged_step", "diverged_times"):
+        progress.pop(name)
+    sums = dict.fromkeys(progress["sums"], "")
+    write_json(path / "progress.json", {**progress, "draws": 0, "sums": sums})
+
+
+def of_sparse_chunks(path, number=16, length=2**22):
+    """Half a gigabyte of weights in a directory of a hundred kilobytes, checksums and all."""
+    about, progress = (read_json(path / name, {}) for name in ("run.json", "progress.json"))
+    table, draws = about["arrays"]["weight"], number * length
+    metadata = path / "draws.zarr/weight/zarr.json"
+    content = json.loads(metadata.read_text())
+    content["shape"][1] = about["draws"] = draws
+    metadata.write_text(json.dumps(content))
+    table |= {"shape": [2, draws], "chunk": length, "metadata": metadata_sum(metadata)[0]}
+    about["arrays"], about["structure"]["values"] = {"weight": table}, None
+    write_json(path / "run.json", about)
+    info = ArrayInfo.from_json("weight", table)
+    zeros = np.zeros((2, length), np.float32)
+    sums = "".join(f"{sum_of(info, 0, i, zeros):08x}" for i in range(number))
+    for i in range(number):
+        sparse(info.file(path / "draws.zarr", 0, i), info.chunk_bytes)
+    write_json(path / "progress.json", {**progress, "draws": draws, "sums": {"weight": sums}})
+
+
+def structured(path, name, tree):
+    about = read_json(path / "run.json", {})
+    about["structure"][name] = tree
+    write_json(path / "run.json", about)
+
+
+def with_setting(path, **settings):
+    edit(path / "run.json", settings={**read_json(path / "run.json", {})["settings"], **settings})
+
+
 KINDS = {
     "run.json is a pickle": lambda p: (p / "run.json").write_bytes(pickle.dumps(Bomb())),
     "progress.json is a pickle": lambda p: (p / "progress.json").write_bytes(pickle.dumps(Bomb())),
@@ -147,6 +194,25 @@ KINDS = {
     "a structure that is none": lambda p: edit(p / "run.json", structure={"values": "x" * 100}),
     "a verdict that is none": lambda p: edit(p / "verdict.json", reasons=[1]),
     "an end that is none": lambda p: edit(p / "progress.json", ended={"by": [], "look": 3}),
+    "very many chains": lambda p: with_chains(p, 2**40),
+    "many chains": lambda p: with_chains(p, 2**26),
+    "many groups of chains": lambda p: with_chains(p, 2**20, group=1),
+    "chunks that were never written": of_sparse_chunks,
+    "a position of no structure": lambda p: structured(p, "position", {"dict": 5}),
+    "a position of no key": lambda p: structured(p, "position", {"dict": [[{}, 0]]}),
+    "values of no key": lambda p: structured(p, "values", {"dict": [[{}, 0]]}),
+    "averages that are none": lambda p: structured(p, "averages", {"list": [0, 1]}),
+    "weights of several axes": lambda p: array(p, "weight", shape=[2, 30, 1]),
+    "reasons of no words": lambda p: edit(p / "verdict.json", reasons=[[[1], {}]]),
+    "settings of no chain": lambda p: with_setting(p, per_chain=5),
+    "settings of other chains": lambda p: with_setting(p, per_chain=["h"], h=[1.0]),
+    "a number that is a text": lambda p: with_setting(p, thin="x"),
+    "a text that is a list": lambda p: with_setting(p, on_divergence=[1]),
+    "a day that is none": lambda p: edit(p / "run.json", created=5),
+    "versions of no words": lambda p: edit(p / "run.json", versions={"jax": [3]}),
+    "steps without end": lambda p: edit(p / "progress.json", steps=10**400),
+    "a chain lost too late": lambda p: edit(p / "progress.json", diverged=[10**30, -1]),
+    "a foreign verdict": lambda p: edit(p / "verdict.json", run="0" * 32),
     "a foreign chunk": lambda p: chunk(p).write_bytes(bytes(len(chunk(p).read_bytes()))),
 }
 
@@ -154,12 +220,12 @@ KINDS = {
 def look(path):
     """All that can be read of a run."""
     draws = sundman.Draws.open(path)
-    np.asarray(draws.values), draws.weight, dict(draws.stats), draws.verdict
-    return draws.last
+    repr(draws), np.asarray(draws.values), draws.weight, dict(draws.stats), draws.chain(0)
+    return draws.last, draws.online
 
 
 @pytest.mark.parametrize("name", KINDS)
-def test_a_hostile_directory(finished, name, monkeypatch, tmp_path):
+def test_a_hostile_directory(finished, name, monkeypatch, tmp_path, capsys):
     monkeypatch.chdir(tmp_path)
     for older in ("000000000.npz", "000000009.npz"):  # no older state to go back to
         (finished / "checkpoints" / older).unlink(missing_ok=True)
@@ -170,6 +236,56 @@ def test_a_hostile_directory(finished, name, monkeypatch, tmp_path):
     assert "\n" not in str(caught.value)
     assert len(str(caught.value)) < 600
     assert not (tmp_path / "was_run").exists()
+    assert sundman_command(["runs", str(finished)]) == 0
+    assert sundman_command(["watch", str(finished), "--once"]) in (0, 2)
+    try:
+        sundman.Draws.open(finished)
+    except StoreError:  # else it is found later, and these would take seconds
+        assert sundman_command(["diagnose", str(finished), "--no-cache"]) == 2
+        assert sundman_command(["report", str(finished), "--no-cache"]) == 2
+    said = capsys.readouterr().err
+    assert "Traceback" not in said
+    assert "failed with" not in said
+
+
+def test_a_target_too_large_to_look_at(finished):
+    """It is not made: a matrix of its coordinates would fill the memory."""
+    content = read_json(finished / "call.json", {})
+    content["target"] = {"target": "gaussian", "settings": {"dict": [["dim", 2 * 10**8]]}}
+    write_json(finished / "call.json", content)
+    assert stored_target(finished) is None
+
+
+@pytest.mark.parametrize("content", [{}, [], {"dict": [[{}, 0]]}, {"sampler": 3}, {"value": "a"}])
+def test_a_call_that_is_none(content):
+    with pytest.raises(StoreError, match="the call of the run is damaged"):
+        Decoder({}, ours=True).decode(content)
+
+
+def test_an_archive_that_overlaps_itself(tmp_path):
+    """Members that share their bytes unpack to more than the file is long."""
+    file = tmp_path / "state.npz"
+    archive(file, content=huge_array((1000,)) + bytes(4000), compress=zipfile.ZIP_STORED)
+    content = file.read_bytes()
+    begin, end = content.index(b"PK\x01\x02"), content.index(b"PK\x05\x06")
+    entry, tail = content[begin:end], bytearray(content[end:])
+    for place, number in ((8, 100), (10, 100)):
+        tail[place : place + 2] = number.to_bytes(2, "little")
+    tail[12:16] = (100 * len(entry)).to_bytes(4, "little")
+    file.write_bytes(content[:begin] + 100 * entry + tail)
+    with pytest.raises(StoreError, match="it unpacks to more than it is"):
+        read_archive(file)
+
+
+def test_a_file_that_compresses_well_is_read(tmp_path, monkeypatch):
+    """What it takes on the disk is asked of the system, which may say too little or nothing."""
+    monkeypatch.setattr("sundman.store.files.MOST_EMPTY", 1000)
+    monkeypatch.setattr("sundman.store.files.bytes_on_disk", lambda about: 0)
+    (tmp_path / "written").write_bytes(bytes(10**6))
+    assert len(read_file(tmp_path / "written")) == 10**6
+    sparse(tmp_path / "empty", 10**6)
+    with pytest.raises(StoreError, match="most of it was never written"):
+        read_file(tmp_path / "empty")
 
 
 def lines_of(*lines):

@@ -195,9 +195,21 @@ def test_two_threads_create_one_path(tmp_path):
     assert_same(sundman.Draws.open(path), whole())
 
 
+def test_the_lock_is_free_after_a_run_that_could_not_be_opened(tmp_path, monkeypatch):
+    def fail(path):
+        raise StoreError("not now")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(runs, "open_run", fail)
+        with pytest.raises(StoreError, match="not now"):
+            run(tmp_path / "run")
+    Lock(tmp_path / "run").release()
+    assert_same(sundman.resume(tmp_path / "run"), whole())
+
+
 def test_a_directory_with_something_else_is_left_alone(tmp_path):
     (tmp_path / "notes.txt").write_text("mine")
-    with pytest.raises(StoreError, match="holds something else"):
+    with pytest.raises(StoreError, match="holds something else: use another store$"):
         run(tmp_path)
     assert [path.name for path in tmp_path.iterdir()] == ["notes.txt"]
     assert not runs.exists(tmp_path)

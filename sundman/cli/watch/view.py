@@ -93,7 +93,8 @@ class RunView:
                 self._failure = str(failure[-1]) if isinstance(failure, list) and failure else ""
         if self.state == "finished" and self._verdict is None and self.path.is_dir():
             with suppress(StoreError):  # a run that is damaged can be watched all the same
-                stored = open_run(self.path).verdict()
+                run = open_run(self.path)
+                stored = run.verdict(run.progress()["draws"])
                 self._verdict = None if stored is None else Verdict.from_json(stored)
 
     @property
