@@ -209,7 +209,7 @@ def test_the_lock_is_free_after_a_run_that_could_not_be_opened(tmp_path, monkeyp
 
 def test_a_directory_with_something_else_is_left_alone(tmp_path):
     (tmp_path / "notes.txt").write_text("mine")
-    with pytest.raises(StoreError, match="holds something else: use another store$"):
+    with pytest.raises(StoreError, match=r"holds something else: use another store$"):
         run(tmp_path)
     assert [path.name for path in tmp_path.iterdir()] == ["notes.txt"]
     assert not runs.exists(tmp_path)
