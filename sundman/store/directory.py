@@ -6,6 +6,7 @@ import contextlib
 import glob
 import os
 import shutil
+import time
 import uuid
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -33,6 +34,7 @@ from sundman.store.files import (
     Lock,
     StoreError,
     check_archive,
+    holder_of,
     read_archive,
     read_file,
     read_json,
@@ -80,6 +82,7 @@ _OF_TEXTS = ("identity", "resumable", "versions")
 _COUNTS = ("batch_size", "burn_in", "chains", "draws", "thin")
 _TEXTS = ("on_divergence", "sampler", "until", "weighting")
 _MOST_CHAINS = 2**20
+_JUST_MADE = 60.0  # seconds
 _PROGRESS = {"run": str, "draws": int, "finished": bool, "sums": dict}
 _VERDICT = {"status": str, "reasons": list, "note": str}
 _CALL, _DATA, _DRAWS = "call.json", "data.npz", "draws.zarr"
@@ -399,7 +402,7 @@ def create(
 def _remove_litter(where: Path) -> None:
     """Remove what runs that were killed while being created left beside ``where``."""
     for left in where.parent.glob(f".{glob.escape(where.name)}.*.building"):
-        if left.is_symlink():
+        if left.is_symlink() or _is_just_made(left):
             continue
         try:
             lock = Lock(left)
@@ -407,6 +410,15 @@ def _remove_litter(where: Path) -> None:
             continue
         shutil.rmtree(left, ignore_errors=True)
         lock.release()
+
+
+def _is_just_made(building: Path) -> bool:
+    """Whether a process may have made it that has not come to lock it yet."""
+    try:
+        age = time.time() - building.stat().st_mtime
+    except OSError:  # it has its name by now
+        return True
+    return age < _JUST_MADE and holder_of(building) is None
 
 
 def clean(run: Run) -> None:

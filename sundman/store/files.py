@@ -272,7 +272,7 @@ def read_archive(path: Path) -> dict[str, np.ndarray]:
 _HELD: weakref.WeakSet[Lock] = weakref.WeakSet()
 _HOLDER = re.compile(rb"process ([1-9]\d{0,9}) on ([^\n]+)\n")
 _LONGEST_HOLDER = 300
-_WAITS = (0.0, 0.02, 0.05)  # seconds
+_WAITS = (0.02, 0.05)  # seconds
 _LOCK_FLAGS = os.O_RDWR | os.O_CREAT
 for _name in ("O_NOFOLLOW", "O_NONBLOCK", "O_CLOEXEC", "O_BINARY"):
     _LOCK_FLAGS |= getattr(os, _name, 0)
@@ -292,11 +292,13 @@ def is_held(directory: Path) -> bool:
     """Whether a process writes to a run; nothing is written to find out."""
     with needs_extra("store", "a stored run"):
         import filelock
-    try:
-        with open_regular(directory / "lock") as file:
+    for as_writer in (True, False):
+        with (
+            contextlib.suppress(OSError),  # there is none, or it cannot be opened or locked so
+            open_regular(directory / "lock", as_writer=as_writer) as file,
+        ):
             return not filelock.lock_descriptor(file.fileno(), blocking=False)
-    except OSError:  # there is none, or it cannot be read
-        return False
+    return False
 
 
 class Lock:
@@ -315,12 +317,11 @@ class Lock:
             raise StoreError(f"{directory} cannot be written: {error}") from error
         try:
             self._refuse_another_file()
-            for wait in _WAITS:  # whoever asks whether a run is written holds the lock meanwhile
+            waits = iter(_WAITS)  # whoever asks whether a run is written holds the lock meanwhile
+            while not filelock.lock_descriptor(self._file.fileno(), blocking=False):
+                if (wait := next(waits, None)) is None:
+                    raise self._held()
                 time.sleep(wait)
-                if filelock.lock_descriptor(self._file.fileno(), blocking=False):
-                    break
-            else:
-                raise self._held()
             self._refuse_another_file()
             self._file.truncate(0)
             self._file.seek(0)

@@ -248,8 +248,10 @@ class RunLog(JsonLines):
     _ended = False
 
     def start(self, about: Settings) -> None:
-        """As the log does."""
+        """As the log does; a link or a pipe in its place is left alone."""
         try:
+            if self._path.is_symlink() or (self._path.exists() and not self._path.is_file()):
+                raise OSError("it is not a regular file")
             super().start(about)
         except OSError as error:
             self._end(error)

@@ -25,6 +25,7 @@ from sundman.store.arrays import ArrayInfo, metadata_sum, sum_of
 from sundman.store.encoding import Decoder
 from sundman.store.files import Lock, StoreError, read_archive, read_file, read_json, write_json
 from tests.compiled import SHARED_PROGRAMS
+from tests.store.runs import assert_same, whole
 
 ROOT = Path(__file__).parents[2]
 
@@ -391,6 +392,17 @@ def test_a_lock_that_is_a_pipe(part, capsys):
     assert sundman_command(["watch", str(part), "--once"]) == 0
     with pytest.raises(StoreError, match="is not the lock of a run"):
         sundman.resume(part)
+
+
+@pytest.mark.parametrize("put", ["link", "pipe"])
+def test_a_run_that_goes_on_does_not_write_its_log_elsewhere(part, tmp_path, put):
+    victim, log = tmp_path / "victim", part / "log.jsonl"
+    victim.write_text("precious\n")
+    log.unlink()
+    log.symlink_to(victim) if put == "link" else os.mkfifo(log)
+    with pytest.warns(UserWarning, match=r"log.jsonl cannot be written: it is not a regular file"):
+        assert_same(sundman.resume(part), whole())
+    assert victim.read_text() == "precious\n"
 
 
 def test_listing_writes_nothing(part, tmp_path):
