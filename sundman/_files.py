@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
+import stat
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -11,6 +13,28 @@ from typing import BinaryIO, Literal, TypeAlias
 
 Sync: TypeAlias = Literal["all", "content", "none"]
 _SYNCERS = 8
+
+
+def open_regular(path: Path, *, as_writer: bool = False) -> BinaryIO:
+    """Open a regular file for reading: a link is not followed, a pipe is not waited for.
+
+    Args:
+      path: the file.
+      as_writer: only if it could be written, too, which some file systems need to lock it.
+
+    Returns:
+      The open file.
+
+    Raises:
+      OSError: if it is not there, cannot be read, or is another kind of file.
+    """
+    flags = os.O_RDWR if as_writer else os.O_RDONLY
+    flags |= getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
+    descriptor = os.open(path, flags | getattr(os, "O_BINARY", 0))
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise OSError(errno.EINVAL, "it is not a regular file", str(path))
+    return open(descriptor, "rb")
 
 
 def sync_directory(path: Path) -> None:

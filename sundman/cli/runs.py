@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -23,7 +24,7 @@ from sundman.report import Table
 from sundman.run.inputs import TargetLike
 from sundman.store import StoreError
 from sundman.store.directory import open_run
-from sundman.store.files import Lock
+from sundman.store.files import is_held
 
 Run = Annotated[
     Path,
@@ -38,9 +39,12 @@ _DEEPEST = 4
 
 def _size(path: Path) -> int:
     """Bytes of all files below."""
-    return sum(
-        os.lstat(Path(where, name)).st_size for where, _, names in os.walk(path) for name in names
-    )
+    total = 0
+    for where, _, names in os.walk(path):
+        for name in names:
+            with suppress(OSError):  # a run that is written replaces its files
+                total += os.lstat(Path(where, name)).st_size
+    return total
 
 
 def _bytes(number: float) -> str:
@@ -56,12 +60,13 @@ def _row(path: Path, name: str) -> list[str]:
     size = _bytes(_size(path))
     try:
         run = open_run(path)
-        progress, verdict = run.progress(), run.verdict()
+        progress = run.progress()
+        verdict = run.verdict(progress["draws"])
         ended = ended_of(run, progress)
     except StoreError as error:
         return [name, "damaged", "", "", "", size, str(error).split(": ", 1)[-1][:60]]
     state = "finished" if progress["finished"] else "stopped"
-    if not progress["finished"] and _is_held(path):
+    if not progress["finished"] and is_held(path):
         state = "running"
     if "failure" in progress:
         state = "failed"
@@ -69,15 +74,6 @@ def _row(path: Path, name: str) -> list[str]:
     draws = f"{progress['draws']:,} of {run.about['draws']:,}"
     by = "" if ended is None else ended.rule if ended.by == "rule" else ended.by
     return [name, state, draws, by, str(run.about["settings"].get("sampler", "")), size, judged]
-
-
-def _is_held(path: Path) -> bool:
-    """Whether a process writes there; a medium that cannot be written has none."""
-    try:
-        Lock(path).release()
-    except StoreError as error:
-        return "is being written" in str(error)
-    return False
 
 
 def runs(
@@ -96,6 +92,7 @@ def runs(
     paths = []
     for where, inside, names in os.walk(directory):
         depth = len(Path(where).relative_to(directory).parts)
+        inside[:] = [name for name in inside if not name.endswith(".building")]
         if "run.json" in names or depth >= _DEEPEST:
             inside.clear()
         if "run.json" in names:
@@ -201,7 +198,7 @@ def rm(
     """
     if not (run / "run.json").is_file():
         raise UserError(f"{run} is not a run; see the runs there are with: sundman runs")
-    if _is_held(run):
+    if is_held(run):
         raise UserError(f"{run} is being written; stop the process that does, or wait for it")
     if run.is_symlink():
         raise UserError(f"{run} is a link; remove the run it points to")
@@ -260,7 +257,8 @@ def diagnose(run: Run, no_cache: options.NoCache = False) -> None:
         if len(draws) == 0:
             raise UserError(f"{path} has no draws yet; go on with: sundman resume {run}")
         print_line(out, name)
-        sundman.diagnose(draws, stored_target(path), console=out)
+        with as_user_error():
+            sundman.diagnose(draws, stored_target(path), console=out)
 
 
 def resume(run: Run, no_cache: options.NoCache = False) -> None:

@@ -35,7 +35,7 @@ class Restart(NamedTuple):
     Attributes:
       chain: its number.
       draw: the first draw of weight 0.
-      until: the first draw after them that counts again.
+      until: the first draw after them; it counts again, unless the chain ran away at once.
     """
 
     chain: int
@@ -133,10 +133,11 @@ class Draws:
         """Where chains that ran away were put back and went on, of a run with ``"restart"``."""
         restarts: list[Restart] = []
         for chain in np.flatnonzero(self.diverged & ~self.lost).tolist():
-            empty = np.concatenate([[False], self.weight[chain] == 0, [False]])
-            begins, ends = (
-                np.flatnonzero(d) for d in (empty[1:] > empty[:-1], empty[1:] < empty[:-1])
-            )
+            weight = self.weight[chain]
+            empty = np.concatenate([[False], weight == 0, [False]])
+            marked = np.concatenate([np.signbit(weight), [False]])  # it ran away again at once
+            begins = np.flatnonzero((empty[1:] > empty[:-1]) | marked)
+            ends = np.flatnonzero((empty[1:] < empty[:-1]) | (marked & empty[:-1]))
             restarts += [Restart(chain, int(a), int(b)) for a, b in zip(begins, ends, strict=True)]
         return restarts
 

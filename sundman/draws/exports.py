@@ -19,6 +19,7 @@ from sundman._files import write_with
 from sundman._optional import needs_extra
 from sundman._trees import leaf_names, leaf_paths
 from sundman._types import DrawsArray, Settings
+from sundman.store.files import plain_json
 
 if TYPE_CHECKING:
     from arviz import InferenceData
@@ -48,7 +49,8 @@ def export(
     """Write draws as one file that ``numpy.load`` opens, for another machine or another tool.
 
     It has ``values/<leaf>``, ``weight`` and ``stats/<name>`` with axes (chain, draw, ...), and
-    ``settings`` and ``verdict`` as JSON in bytes. Draws on disk are read a piece at a time.
+    ``settings`` and ``verdict`` as JSON in bytes, which has ``{"number": "inf"}`` for a number that
+    JSON does not know. Draws on disk are read a piece at a time.
 
         sundman.export(sundman.Draws.open("runs/mnist"), "mnist.npz", thin=10, dtype="float16")
 
@@ -60,6 +62,9 @@ def export(
 
     Returns:
       The path of the file.
+
+    Raises:
+      ValueError: if a value is beyond the range of ``dtype``; nothing is written then.
     """
     part = draws.thin(thin)
     names, leaves = leaf_names(part.values), jax.tree.leaves(part.values)
@@ -79,7 +84,7 @@ def export(
                 with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
                     _write_leaf(member, leaf, kind)
             for name, content in texts.items():
-                text = json.dumps(content, default=repr).encode()
+                text = json.dumps(plain_json(content), default=repr, allow_nan=False).encode()
                 with archive.open(f"{name}.npy", "w") as member:
                     np.save(member, np.frombuffer(text, np.uint8), allow_pickle=False)
 
@@ -95,7 +100,15 @@ def _write_leaf(file: IO[bytes], leaf: DrawsArray, dtype: np.dtype) -> None:
     size = _chunks.draws_per_block(leaf)
     for chain in range(leaf.shape[0]):
         for some in _chunks.draw_slices(leaf.shape[1], size):
-            file.write(np.ascontiguousarray(leaf[chain, some]).astype(stored).tobytes())
+            values = np.ascontiguousarray(leaf[chain, some])
+            with np.errstate(over="ignore"):
+                written = values.astype(stored)
+            if stored.kind == "f" and (np.isinf(written) & ~np.isinf(values)).any():
+                raise ValueError(
+                    f"values up to {np.max(np.abs(values)):.4g} are beyond the range of {stored}, "
+                    f"{np.finfo(stored).max:.6g}: use a larger dtype"
+                )
+            file.write(written.tobytes())
 
 
 def _attributes(settings: Settings) -> Settings:
@@ -111,7 +124,7 @@ def _attributes(settings: Settings) -> Settings:
         elif np.ndim(value) == 0 and np.issubdtype(np.asarray(value).dtype, np.number):
             attributes[name] = np.asarray(value).item()
         else:
-            attributes[name] = json.dumps(value, default=str)
+            attributes[name] = json.dumps(plain_json(value), default=str, allow_nan=False)
     return attributes
 
 

@@ -19,7 +19,7 @@ from sundman.draws.online import Average, RunningAverage, averaged
 from sundman.draws.trust import Ended, Verdict
 from sundman.store import checkpoint
 from sundman.store.arrays import Arrays
-from sundman.store.directory import Run, open_run
+from sundman.store.directory import Run, check_settings, open_run
 from sundman.store.files import StoreError
 from sundman.store.lazy_array import LazyArray
 from sundman.store.structure import leaf_count, structure_from_json
@@ -103,7 +103,7 @@ def read(path: str | os.PathLike[str], like: Mapping[str, PyTree] | None = None)
         fields["tuning"], settings = tuning
         since = {n: v for n, v in run.about["settings"].items() if n in ("draws", "until")}
         fields["settings"] = {**settings, **since, **outcome}  # it may have become longer
-    verdict = run.verdict()
+    verdict = run.verdict(progress["draws"])
     if verdict is not None and progress["finished"]:
         fields["verdict"] = Verdict.from_json(verdict)
 
@@ -149,6 +149,8 @@ def _tuning(run: Run, like: Mapping[str, PyTree] | None) -> tuple[Tuning, Settin
         return None
     try:
         plain, arrays = from_bytes(content)
+        run.check_owner("tuning.npz", plain.get("run"))
+        check_settings(plain["settings"], run.about["chains"])
         return Tuning.from_parts(plain, arrays, _tree(run, "position", like)), plain["settings"]
     except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
         raise StoreError(f"{run.path / 'tuning.npz'} is damaged: {error}") from None
@@ -171,4 +173,7 @@ def _online(run: Run, like: Mapping[str, PyTree] | None, state: checkpoint.Tree)
     running = _part(run, "averages", like, state)
     if not isinstance(running, RunningAverage):
         raise StoreError(f"{run.path / 'run.json'} is damaged: its averages are not averages")
-    return averaged(running)
+    try:
+        return averaged(running)
+    except (TypeError, ValueError, AttributeError) as error:
+        raise StoreError(f"{run.checkpoints} is damaged: its averages are none ({error})") from None

@@ -13,6 +13,8 @@ from sundman.draws.facts import RunFacts
 from sundman.watch.events import Look
 
 FALLS = "U falls without bound: did you pass log p instead of -log p? Use sample(log_density=...)."
+MARK = -0.0
+"""The weight of the first draw after a chain ran away, if it is to go on: nothing, but marked."""
 NO_DRAW = "every chain diverged in the burn-in: there is no draw to return"
 
 

@@ -116,7 +116,7 @@ class Origin:
             path=path,
             target=about["identity"].get("target", ""),
             begun=about.get("created", "")[:19].replace("T", " "),
-            made_by=f"sundman {about['sundman']}, jax {about['jax']}",
+            made_by=f"sundman {about.get('sundman', '?')}, jax {about.get('jax', '?')}",
             device=about.get("device", ""),
             key=about["identity"].get("key", ""),
         )

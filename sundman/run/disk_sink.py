@@ -135,6 +135,10 @@ class DiskSink:
         self._waiting.append(record)
         self._bytes += sum(leaf.nbytes for leaf in jax.tree.leaves(record))
 
+    def asked_to_stop(self) -> bool:
+        """Whether a signal asked one of the processes to stop."""
+        return bool(hosts.highest(int(self._stop.signal is not None))[0])
+
     def after_piece(
         self,
         state: RunState,

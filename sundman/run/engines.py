@@ -26,6 +26,10 @@ _STREAMED_STEPS = 64
 _STEPS_TO_SPARE = 16  # times as many as expected: steps may become shorter within a call
 
 
+class StoppedWithin(Exception):
+    """A run was asked to stop within a piece, which is then done again from its beginning."""
+
+
 class Engine(Protocol):
     """Computes one piece of a run from the state before it."""
 
@@ -88,7 +92,7 @@ class ByTime(NamedTuple):
     """Draws ``interval`` of physical time apart, data on the device.
 
     However short the steps, a compiled call makes about ``steps`` of them: between two calls a run
-    can be interrupted.
+    can be interrupted, and looks whether it is ``asked_to_stop``.
     """
 
     plan: Plan
@@ -96,6 +100,7 @@ class ByTime(NamedTuple):
     interval: float
     capacity: int
     steps: int
+    asked_to_stop: Callable[[], bool]
 
     def burn(self, state: RunState, piece: Piece) -> tuple[Advanced, Health]:
         """Steps without draws."""
@@ -105,7 +110,11 @@ class ByTime(NamedTuple):
         return (state.chains._replace(chain=chain), averages), health
 
     def draw(self, state: RunState, piece: Piece) -> tuple[Advanced, Record, Health]:
-        """A block of draws, by as many calls as it takes."""
+        """A block of draws, by as many calls as it takes.
+
+        Raises:
+          StoppedWithin: if the run was asked to stop between two of them.
+        """
         assert isinstance(state.chains, Timed)
         timed, averages, low = state.chains, state.averages, state.divergences.low
         records: list[Record] = []
@@ -116,9 +125,15 @@ class ByTime(NamedTuple):
             low, worst = np.asarray(health.low), np.maximum(worst, health.worst)
             records.append(jax.tree.map(lambda leaf, n=count: np.asarray(leaf)[:n], record))
             done += count
+            if done < piece.draws:
+                self._look_whether_to_stop()
         assert health is not None  # a piece has draws
         joined = jax.tree.map(lambda *leaves: np.concatenate(leaves), *records)
         return (timed, averages), joined, health._replace(worst=worst)
+
+    def _look_whether_to_stop(self) -> None:
+        if self.asked_to_stop():
+            raise StoppedWithin
 
     def _some(
         self, timed: Timed, averages: RunningAverage | None, low: np.ndarray, most: int
@@ -133,6 +148,8 @@ class ByTime(NamedTuple):
         while not there:  # a chain has more steps to its next draw than a call may take
             timed = self.layout.run(scan.approach, self.plan, (timed,), (steps,))
             there = not (self.layout.gather(timed.ahead) <= 0).any()
+            if not there:
+                self._look_whether_to_stop()
         return 1, self._block(timed, averages, low, 1, 1)
 
     def _block(

@@ -23,6 +23,7 @@ from sundman.draws.trust import (
     Failure,
 )
 from sundman.noise import Stream
+from sundman.run.engines import StoppedWithin
 from sundman.run.setup import RunSetup, engine
 from sundman.run.sinks import DrawSink
 from sundman.run.spec import RunSpec
@@ -73,11 +74,15 @@ def execute(
     if layout.mesh is not None:
         for watcher in watchers:
             watcher.event("devices", f"on {layout}")
-    with closing(engine(spec, setup, state, left)) as compute:
+    with closing(engine(spec, setup, state, left, sink.asked_to_stop)) as compute:
         for piece in left:
             record = None
             if piece.draws:
-                now, raw, health = compute.draw(state, piece)
+                try:
+                    now, raw, health = compute.draw(state, piece)
+                except StoppedWithin:
+                    sink.after_piece(state, over=False, save=True)  # which stops
+                    raise
                 record = jax.tree.map(lambda leaf, n=piece.draws: _first(leaf, n), raw)
                 potential = record.stats["potential"]
                 del raw

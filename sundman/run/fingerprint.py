@@ -4,7 +4,8 @@ Settings, shapes, data and the fields of the target are compared as they are. Fu
 such thing: a model that was edited has the same name. So a probe is kept, too. At a few points
 around the first position, on a fixed batch and with fixed noise, it has U and its gradient, the
 step that the sampler makes (its dt at the first and at far later steps), and what ``collect`` and
-``online`` give, each as a few numbers.
+``online`` give, each as a few numbers; and dt at some dozens of steps over the length of the run,
+which a schedule may change late.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from __future__ import annotations
 import json
 import platform
 import zlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, fields, is_dataclass
 from functools import partial
 
@@ -38,11 +39,14 @@ from sundman.run.spec import RunSpec
 from sundman.run.state import Chain, RunState
 from sundman.run.step import Plan, traced_step
 from sundman.samplers import SamplerState
+from sundman.split_gradient import dense
 from sundman.store.structure import structure_to_json
 from sundman.targets import Target
 from sundman.value import Value, in_words
 
-_STEPS = (0, 1, 1_000, 1_000_000)  # at which the clock is asked; a schedule may change late
+_STEPS = (0, 1, 1_000, 1_000_000)  # at which the sampler makes a step
+_LATER_STEPS = 64  # at which the clock is asked for dt
+_LAST_STEP = 2**31
 _FLAGS = {
     "double precision": "jax_enable_x64",
     "precision of matrix products": "jax_default_matmul_precision",
@@ -156,12 +160,15 @@ def _projected(tree: PyTree) -> Array:
 
 # It runs once: it is compiled as fast as can be, not to run fast.
 @partial(jax.jit, compiler_options={"xla_backend_optimization_level": 0})
-def _probe(plan: Plan, chain: Chain, batch: PyTree) -> dict[str, Array]:
-    """What U, the sampler and the user's functions give at points around the first position."""
-    first = chain.position
+def _probe(plan: Plan, chain: Chain, batch: PyTree, later: Array) -> dict[str, Array]:
+    """What U, the sampler and the user's functions give at points around the first position.
 
-    def at(state: SamplerState, place: tuple[Array, Array]) -> tuple[SamplerState, Settings]:
-        by, number = place
+    ``later`` are the steps at which the clock is asked for dt, some at each of the points.
+    """
+    first, clock = chain.position, plan.sampler.clock
+
+    def at(state: SamplerState, place: tuple[Array, Array, Array]) -> tuple[SamplerState, Settings]:
+        by, number, steps = place
         position = _displaced(first, by)
         state = state._replace(clock=state.clock._replace(step=number))
         value, grads = plan.gradient(Stream(state.key, number), position, batch)
@@ -174,21 +181,43 @@ def _probe(plan: Plan, chain: Chain, batch: PyTree) -> dict[str, Array]:
             "the step": _projected(jax.tree.map(jnp.subtract, moved, position)),
             "collect": _projected(plan.collect(position)),
         }
+        if len(steps):
+            own = grads if clock.takes_split_gradients else dense(grads)
+
+            def dt_of(step: Array) -> Array:
+                return clock.tick(state.clock._replace(step=step), own, position)[1].dt
+
+            probed["dt of later steps"] = lax.map(dt_of, steps)
         if plan.online is not None:
             probed["online"] = _projected(plan.online(position))
         return after, probed
 
     by = 0.1 * jnp.arange(len(_STEPS), dtype=jnp.float32)
-    return lax.scan(at, chain.state, (by, jnp.array(_STEPS, jnp.uint32)))[1]
+    numbers = jnp.array(_STEPS, jnp.uint32)
+    return lax.scan(at, chain.state, (by, numbers, later.reshape(len(_STEPS), -1)))[1]
 
 
-def probe(setup: RunSetup, state: RunState) -> dict[str, list[float]]:
-    """The probe of a run, at its first state: numbers by what they are of."""
+def schedule_steps(spec: RunSpec) -> list[int]:
+    """Steps at which the clock is asked for dt: evenly over the run, and beyond it in octaves."""
+    end, half = spec.burn_in + spec.draws * spec.thin, _LATER_STEPS // 2
+    evenly = np.linspace(0, min(end, _LAST_STEP), half)
+    octaves = np.geomspace(1, _LAST_STEP, half)
+    return sorted(round(step) for step in (*evenly, *octaves))
+
+
+def probe(setup: RunSetup, state: RunState, later: Sequence[int]) -> dict[str, list[float]]:
+    """The probe of a run, at its first state: numbers by what they are of.
+
+    Args:
+      setup: of the run.
+      state: its first one.
+      later: what :func:`schedule_steps` gives; none for a run that was begun without.
+    """
     plan = setup.plan
     if plan.stacked:
         plan = plan.replace(sampler=first_of(plan.sampler), stacked=False)
     chain = first_of(state.now)
-    probed = _probe(plan, chain, setup.example)
+    probed = _probe(plan, chain, setup.example, jnp.array(later, jnp.uint32))
     return {name: np.asarray(part, np.float64).ravel().tolist() for name, part in probed.items()}
 
 
@@ -219,8 +248,10 @@ def differences(
     for name in sorted({*about["probe"], *probed}):
         before, now = about["probe"].get(name, []), probed.get(name, [])
         if not _close(before, now, tolerance):
+            few = _where_they_differ(before, now, tolerance)
             differing.append(
-                f"{name} near the first position: {other} has {_few(before)}, this one {_few(now)}"
+                f"{name} near the first position: {other} has {_few(before[few])}, this one "
+                f"{_few(now[few])}"
             )
     return differing
 
@@ -234,8 +265,15 @@ def _close(one: list[float], other: list[float], tolerance: float) -> bool:
     return bool(np.allclose(a, b, rtol=tolerance, atol=slack, equal_nan=True))
 
 
+def _where_they_differ(one: list[float], other: list[float], tolerance: float) -> slice:
+    """A few numbers from the first that differs on."""
+    pairs = enumerate(zip(one, other, strict=False))
+    first = next((i for i, (a, b) in pairs if not _close([a], [b], tolerance)), 0)
+    return slice(first, first + 4)
+
+
 def _few(numbers: list[float]) -> str:
-    return ", ".join(f"{number:.6g}" for number in numbers[:4]) or "nothing"
+    return ", ".join(f"{number:.6g}" for number in numbers) or "nothing"
 
 
 def versions() -> dict[str, str]:
@@ -256,7 +294,8 @@ def check_hosts(spec: RunSpec, setup: RunSetup, state: RunState) -> None:
     """Raise, in every process of a run, if one of them is about to do another one."""
     if not hosts.several():
         return
-    identity, probed, own = identify(spec, setup, state), probe(setup, state), versions()
+    identity, own = identify(spec, setup, state), versions()
+    probed = probe(setup, state, schedule_steps(spec))
 
     def differing(text: str) -> list[str]:
         first = json.loads(text)
@@ -270,7 +309,7 @@ def check_hosts(spec: RunSpec, setup: RunSetup, state: RunState) -> None:
 
 def describe(spec: RunSpec, setup: RunSetup, state: RunState, like: PyTree) -> Settings:
     """What run.json says about a run; ``like`` are the pytrees of :func:`layout`."""
-    own = versions()
+    own, later = versions(), schedule_steps(spec)
     return {
         "sundman": own["sundman"],
         "jax": own["jax"],
@@ -284,7 +323,8 @@ def describe(spec: RunSpec, setup: RunSetup, state: RunState, like: PyTree) -> S
         **({} if spec.until is None else {"until": asdict(spec.until)}),
         "settings": spec.settings,
         "identity": identify(spec, setup, state),
-        "probe": probe(setup, state),
+        "probe": probe(setup, state, later),
+        "schedule_steps": later,
         "structure": {name: structure_to_json(tree) for name, tree in like.items()},
     }
 

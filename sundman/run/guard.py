@@ -22,7 +22,7 @@ from jax.typing import ArrayLike
 
 from sundman._types import PyTree
 from sundman.draws.online import RunningAverage
-from sundman.draws.trust import Divergence, Divergences
+from sundman.draws.trust import MARK, Divergence, Divergences
 from sundman.run import hosts
 from sundman.run.devices import Layout
 from sundman.run.state import Chain, RunState, Timed
@@ -211,6 +211,8 @@ class Guard:
         local = self.layout.local.tolist()
         for chain in np.flatnonzero(lost | state.divergences.frozen).tolist():
             _cut(record, chain, good.get(chain, 0), local)
+            if self.restart:  # two in adjoining blocks can be told apart
+                record.weight[good[chain] :, chain][:1] = MARK
         if self.keeps_position and self.thin is not None:
             for chain, end in good.items():
                 if end > 0:

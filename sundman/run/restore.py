@@ -40,7 +40,8 @@ def refuse_another(run: Run, spec: RunSpec, setup: RunSetup, first: RunState) ->
     identity = fingerprint.identify(spec, setup, first)
     differing = fingerprint.differences(run.about, identity)
     if not differing:
-        probed = fingerprint.probe(setup, first)
+        later = run.about.get("schedule_steps", [])
+        probed = fingerprint.probe(setup, first, later)
         differing = fingerprint.differences(run.about, identity, probed)
     if differing:
         raise StoreError(

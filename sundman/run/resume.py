@@ -37,12 +37,12 @@ from sundman.run.setup import (
 from sundman.run.spec import RunSpec, Until, check_spec
 from sundman.run.state import Progress, RunState
 from sundman.run.stopping import StopRule
-from sundman.store import checkpoint
+from sundman.store import array_writer, checkpoint
 from sundman.store.array_writer import ArrayWriter
 from sundman.store.directory import AGAIN, Run, absolute, clean, create, exists, open_run
 from sundman.store.files import Lock, StoreError, StoreWarning, writing
 from sundman.store.lazy_array import LazyArray
-from sundman.tune.saved import pack, to_bytes, unpack
+from sundman.tune.saved import owner_of, pack, to_bytes, unpack
 from sundman.tune.state import Problem, WarmUp
 from sundman.tune.warm_up import advance
 from sundman.verdict import safe_judge, warn
@@ -100,11 +100,11 @@ def resume(
     if checkpoint_every is not None:
         check.count("checkpoint_every", checkpoint_every, least=1)
     run = open_run(path)
-    known = run.progress()
+    known, draws = run.progress(), None
     if known["finished"]:
         _fail_again(known)
-        draws = _judged(run, None, None)
-    else:
+        draws = _judged_if_whole(run, None, None)
+    if draws is None:
         given = _given(target=target, collect=collect, online=online)
         layout_of = partial(choose, mesh=mesh, shard_parameters=shard_parameters)
         watching = _Watching(checkpoint_every, progress, as_watchers(watchers), layout_of)
@@ -326,13 +326,16 @@ def _tuned(
 ) -> tuple[RunSpec, RunSetup, RunState]:
     """The run after its warm-up, which is saved after each window and gone on with from there."""
     began, saved, first = time.perf_counter(), run.file(_WARM_UP), warm
+    tuned = run.file(_TUNING)
+    if tuned is not None:
+        run.check_owner(_TUNING, owner_of(tuned))
     if saved is not None:
-        warm = unpack(saved, problem, first)
+        warm = _saved_warm_up(run, saved, problem, first)
     with Stop() as stop:
         while not warm.over:
             warm = advance(problem, warm)
             if hosts.is_first():
-                run.write_file(_WARM_UP, pack(warm))
+                run.write_file(_WARM_UP, pack(warm, run.id))
             if stop.signal is not None and not warm.over:
                 message = f'stopped in the warm-up; go on with sundman.resume("{run.path}")'
                 raise interruption(stop.signal, message)
@@ -347,10 +350,30 @@ def _tuned(
             with writing("a checkpoint", run.path, 0):
                 saved_state = to_checkpoint(state, setup.replicas)
                 checkpoint.save(run.checkpoints, run.id, 0, saved_state)
-            run.write_file(_TUNING, to_bytes({**plain, "settings": spec.settings}, arrays))
+            numbers = {**plain, "settings": spec.settings, "run": run.id}
+            run.write_file(_TUNING, to_bytes(numbers, arrays))
 
     hosts.on_first(save)
     return spec, setup, state
+
+
+def _saved_warm_up(run: Run, saved: bytes, problem: Problem, first: WarmUp) -> WarmUp:
+    """The warm-up of a run as far as it was saved.
+
+    Args:
+      run: its directory.
+      saved: the content of the file.
+      problem: what is warmed up.
+      first: before its first window.
+    """
+    try:
+        run.check_owner(_WARM_UP, owner_of(saved))
+        return unpack(saved, problem, first)
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise StoreError(
+            f"{run.path / _WARM_UP} is damaged: {error!r:.200}. Remove it, and sundman.resume "
+            "makes it again"
+        ) from None
 
 
 def _continue(
@@ -382,8 +405,10 @@ def _continue(
         known = run.progress()
         _fail_again(known)
         like, _ = fingerprint.layout(spec, setup, first)
+        found = None
         if known["finished"] and longer is None:
-            found = _judged(run, spec, like)
+            found = _judged_if_whole(run, spec, like)
+        if found is not None:
             if lock is not None:
                 lock.release()
             return found
@@ -392,6 +417,7 @@ def _continue(
         if longer is not None:
             spec = longer(spec, ended_of(run, known))
             check_spec(spec)
+            array_writer.longer(run.infos, spec.draws)  # which may have too many files for it
             setup, first = _prepared(spec, layout, warm, size)
         if warm is not None:
             spec, setup, first = _tuned(run, spec, *warm, setup)
@@ -452,6 +478,18 @@ def _rule(
     return rule
 
 
+def _judged_if_whole(
+    run: Run, spec: RunSpec | None, like: Mapping[str, PyTree] | None
+) -> Draws | None:
+    """As :func:`_judged`; None if some draws are damaged and are to be made again."""
+    try:
+        return _judged(run, spec, like)
+    except StoreError:
+        if run.writer(run.progress()).sound_draws()[1] is None:
+            raise  # it is something else
+        return None
+
+
 def _judged(run: Run, spec: RunSpec | None, like: Mapping[str, PyTree] | None) -> Draws:
     """The draws of a finished run with the verdict on it, which is made if there is none yet."""
     draws = open_draws(run.path, like)
@@ -459,6 +497,6 @@ def _judged(run: Run, spec: RunSpec | None, like: Mapping[str, PyTree] | None) -
         verdict = safe_judge(draws, None if spec is None else spec.target)
         if hosts.is_first():
             with suppress(OSError):  # the draws are there, and without it they are judged again
-                run.write_verdict(verdict.as_json())
+                run.write_verdict(verdict.as_json(), len(draws))
         object.__setattr__(draws, "verdict", verdict)
     return draws

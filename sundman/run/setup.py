@@ -5,6 +5,7 @@ A sampler that tunes itself is replaced first by what its warm-up finds.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
@@ -26,10 +27,10 @@ from sundman.run import hosts, inputs, schedule
 from sundman.run.devices import Layout
 from sundman.run.engines import ByTime, Engine, InMemory, Streaming, most_batches
 from sundman.run.guard import Guard, rise_scale, size_of
-from sundman.run.scan import begin_timed
+from sundman.run.scan import approach, begin_timed
 from sundman.run.schedule import Piece, Sizes
 from sundman.run.spec import RunSpec
-from sundman.run.state import Chain, RunState
+from sundman.run.state import Chain, RunState, Timed
 from sundman.run.step import Plan, coldest
 from sundman.samplers import Sampler, SamplerState
 from sundman.tune.saved import pack, unpack
@@ -37,6 +38,7 @@ from sundman.tune.state import Problem, WarmUp
 from sundman.tune.warm_up import Start, begin, finish, warm_up
 from sundman.value import static
 
+_MOST_OCTAVES = 40
 _MOST_STEPS = 2**27  # of a compiled call, so that 16 times as many can be counted
 DEFAULT_STEPS = 20_000
 UNTUNED = baoab(1.0)
@@ -123,8 +125,14 @@ def prepare(
         gradient, sampler.prepared(), collect, weighting, spec.stats, average, spec.native, stacked
     )
     per_call, batch = _host_batches(gradient)
+    averages, timed = _begin_online(chains, plan), None
+    if spec.thin_time is not None:
+        timed = begin_timed(plan, chains, jnp.float32(spec.thin_time))
     if size is None:
-        size = schedule.sizes(chains, plan, spec.thin, batch, per_call)
+        thin = spec.thin
+        if timed is not None and spec.thin_time is not None:
+            thin = _steps_per_draw(plan, timed, spec.thin_time)
+        size = schedule.sizes(chains, plan, thin, batch, per_call)
         growing = spec.until is not None and per_call is None  # blocks of streamed data are short
         size = size._replace(growing=growing)
     guard = Guard(
@@ -137,12 +145,27 @@ def prepare(
         keeps_position=spec.collect is None and replicas == 1,
         layout=layout,
     )
-    averages = _begin_online(chains, plan)
-    if spec.thin_time is not None:
-        chains = begin_timed(plan, chains, jnp.float32(spec.thin_time))
     pieces = schedule.pieces(spec.burn_in, spec.draws, spec.thin, size, sampler.clock.stages)
-    state = RunState(chains, averages, Divergences.none(spec.chains))
+    begun = chains if timed is None else timed
+    state = RunState(begun, averages, Divergences.none(spec.chains))
     return RunSetup(plan, guard, size, pieces, per_call, batch, layout), state
+
+
+def _steps_per_draw(plan: Plan, timed: Timed, interval: float) -> int:
+    """How many steps lead to the next draw, by the first one: to size blocks by.
+
+    A power of two: blocks have to be the same wherever a run is repeated, and dt may differ in its
+    last digits.
+
+    Args:
+      plan: of the loop.
+      timed: the chains before their first step.
+      interval: time between draws.
+    """
+    dt = np.asarray(approach(plan, timed, np.uint32(1)).chain.state.clock.dt, np.float64)
+    known = dt[np.isfinite(dt) & (dt > 0)]
+    octaves = round(math.log2(interval / known.min())) if len(known) else 0
+    return 2 ** hosts.highest(min(max(octaves, 0), _MOST_OCTAVES))[0]
 
 
 def _begun(chains: Chain, begins: Start) -> Chain:
@@ -164,13 +187,27 @@ def _host_batches(gradient: GradientEstimator) -> tuple[int | None, PyTree]:
     return most_batches(host, schedule.BLOCK_BYTES), (x, y, rows)
 
 
-def engine(spec: RunSpec, setup: RunSetup, state: RunState, pieces: list[Piece]) -> Engine:
-    """What computes the pieces that are left, from a state that is where it runs."""
+def engine(
+    spec: RunSpec,
+    setup: RunSetup,
+    state: RunState,
+    pieces: list[Piece],
+    asked_to_stop: Callable[[], bool],
+) -> Engine:
+    """What computes the pieces that are left, from a state that is where it runs.
+
+    Args:
+      spec: what was asked.
+      setup: made of it.
+      state: where the run is.
+      pieces: those that are left.
+      asked_to_stop: whether the run is to stop, also within a piece that may take very long.
+    """
     capacity, layout = max((piece.draws for piece in setup.pieces), default=1), setup.layout
     plan = layout.place_plan(setup.plan, state.now.position)
     if spec.thin_time is not None:
         most = min(setup.size.steps, _MOST_STEPS)
-        return ByTime(plan, layout, spec.thin_time, capacity, most)
+        return ByTime(plan, layout, spec.thin_time, capacity, most, asked_to_stop)
     if setup.batches_per_call is not None:
         most, done = setup.batches_per_call, state.progress.steps
         return Streaming(plan, layout, spec.thin, most, pieces, done)

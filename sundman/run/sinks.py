@@ -28,6 +28,10 @@ class DrawSink(Protocol):
         """Take the draws of a block, axes (draw, chain); values of this process's chains."""
         ...
 
+    def asked_to_stop(self) -> bool:
+        """Whether the run is to stop; the same in all processes, which ask together."""
+        ...
+
     def after_piece(
         self,
         state: RunState,
@@ -79,6 +83,10 @@ class MemorySink:
     def add(self, record: Record) -> None:
         """Take the draws of a block."""
         self._records.append(record)
+
+    def asked_to_stop(self) -> bool:
+        """Never: a signal is an exception here, and acts at once."""
+        return False
 
     def after_piece(
         self,

@@ -24,6 +24,7 @@ from sundman.store.arrays import (
     CHECKSUM_BYTES,
     ArrayInfo,
     Arrays,
+    check_number,
     metadata_sum,
     read_metadata,
     sum_of,
@@ -35,6 +36,7 @@ with needs_extra("store", "a stored run"):
     from zarr.codecs import BytesCodec, Crc32cCodec
 
 _CHUNK_BYTES = 4 * 2**20
+_LEAST_DRAWS = 4096  # in a chunk, if they fit: a short run may be made long
 _WRITERS = 8
 
 
@@ -48,7 +50,8 @@ def create(
         dtype = np.dtype(given)
         chains = shape[0] if group is None else group
         one = dtype.itemsize * chains * math.prod(shape[2:])
-        length = max(1, min(shape[1], _CHUNK_BYTES // max(one, 1)))
+        least = max(shape[1], _LEAST_DRAWS)
+        length = max(1, min(least, _CHUNK_BYTES // max(one, 1)))
         info = ArrayInfo(name, tuple(shape), dtype, length, chains, "")
         bits = dtype.kind == "V"
         root.create_array(
@@ -64,20 +67,30 @@ def create(
         )
         metadata = metadata_sum(path / name / "zarr.json")[0]
         infos[name] = replace(info, metadata=metadata)
+    check_number(infos)
+    return infos
+
+
+def longer(infos: Mapping[str, ArrayInfo], draws: int) -> dict[str, ArrayInfo]:
+    """What arrays with room for ``draws`` draws would be; raises if they cannot have it."""
+    infos = {
+        name: replace(info, shape=(info.shape[0], draws, *info.shape[2:]))
+        for name, info in infos.items()
+    }
+    check_number(infos)
     return infos
 
 
 def lengthen(path: Path, infos: Mapping[str, ArrayInfo], draws: int) -> dict[str, ArrayInfo]:
     """The arrays with room for ``draws`` draws; those that are there stay."""
-    longer = {}
-    for name, info in infos.items():
+    lengthened = longer(infos, draws)
+    for name in infos:
         file = path / name / "zarr.json"
         content = read_metadata(file)
         content["shape"][1] = draws
         write_bytes(file, json.dumps(content, indent=2).encode(), sync="content")
-        longer[name] = replace(info, shape=(info.shape[0], draws, *info.shape[2:]))
     sync_directories(path / name for name in infos)
-    return longer
+    return lengthened
 
 
 class ArrayWriter(Arrays):

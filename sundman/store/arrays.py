@@ -25,9 +25,17 @@ from pathlib import Path
 import numpy as np
 
 from sundman._types import Json
-from sundman.store.files import StoreError, parse_json, read_file
+from sundman.store.files import (
+    MOST_EMPTY,
+    StoreError,
+    bytes_on_disk,
+    is_empty,
+    parse_json,
+    read_file,
+)
 
 CHECKSUM_BYTES = 4
+MOST_CHUNKS = 3 * 2**17  # whose checksums fit into the file that says how many draws count
 _MOST_METADATA = 2**16
 _MOST_AXES = 32
 _PART = re.compile(r"[\w\- ]+")
@@ -121,6 +129,17 @@ class ArrayInfo:
         return cls(name, tuple(shape), np.dtype(dtype), length, group, content["metadata"])
 
 
+def check_number(infos: Mapping[str, ArrayInfo]) -> None:
+    """Raise if the draws of a run would be more chunks than can be kept track of."""
+    chunks = sum(info.groups * info.chunks(info.shape[1]) for info in infos.values())
+    if chunks > MOST_CHUNKS:
+        raise StoreError(
+            f"the run would have {chunks:,} files of draws, more than {MOST_CHUNKS:,}: keep fewer "
+            "draws (thin=) or less of each (collect=); a run that was begun much shorter has small "
+            "files: begin another one that is as long as it is to be"
+        )
+
+
 def read_metadata(file: Path) -> dict[str, Json]:
     """What a ``zarr.json`` says."""
     content = parse_json(read_file(file, _MOST_METADATA), str(file))
@@ -169,8 +188,9 @@ class Arrays:
         sums: Mapping[str, list[list[int]]] | None = None,
     ) -> None:
         self.path, self.infos, self.draws = path, infos, draws
-        none = {name: [[] for _ in range(info.groups)] for name, info in infos.items()}
-        self.sums = none if sums is None else {name: [*map(list, sums[name])] for name in infos}
+        if sums is None:
+            sums = {name: [[] for _ in range(info.groups)] for name, info in infos.items()}
+        self.sums = {name: [*map(list, sums[name])] for name in infos}
 
     def check_metadata(self) -> None:
         """Raise if a ``zarr.json`` is not the one that was written with the run."""
@@ -184,7 +204,11 @@ class Arrays:
                 raise StoreError(f"{file} is damaged: it is not that of {name!r} in this run")
 
     def check_sizes(self) -> None:
-        """Raise if a chunk that counts is missing, cut short or no regular file."""
+        """Raise if a chunk that counts is missing, cut short or no regular file.
+
+        Or if nearly all of them were never written, which makes a small directory fill the memory.
+        """
+        counted, on_disk, files = 0, 0, list[Path]()
         for info in self.infos.values():
             for group, index in itertools.product(
                 range(info.groups), range(info.chunks(self.draws))
@@ -193,8 +217,14 @@ class Arrays:
                 with contextlib.suppress(OSError):
                     about = file.lstat()
                     if about.st_size == info.chunk_bytes and stat.S_ISREG(about.st_mode):
+                        rows = min(info.length, self.draws - index * info.length)
+                        counted += about.st_size * rows // info.length
+                        on_disk += bytes_on_disk(about)
+                        files.append(file)
                         continue
                 self._read(info, group, index)  # which says what is wrong
+        if counted > MOST_EMPTY and 8 * on_disk < counted and all(map(is_empty, files)):
+            raise StoreError(f"{self.path} is damaged: most of its draws were never written")
 
     def sound_draws(self) -> tuple[int, StoreError | None]:
         """How many draws from the first on are whole in every array; and what is wrong after."""
@@ -243,7 +273,7 @@ class Arrays:
         file = info.file(self.path, group, index)
         return StoreError(
             f"draws {first} to {last} of {info.name!r} are damaged: {file} {state}. Restore it "
-            "from a copy, or run again"
+            "from a copy; or remove it, and sundman.resume makes its draws again"
         )
 
     def to_json(self) -> Json:

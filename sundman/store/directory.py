@@ -6,6 +6,7 @@ import contextlib
 import glob
 import os
 import shutil
+import time
 import uuid
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -24,15 +25,16 @@ from sundman._files import (
     write_bytes,
     write_with,
 )
-from sundman._types import Settings
+from sundman._types import Json, Settings
 from sundman.store import array_writer, checkpoint
 from sundman.store.array_writer import ArrayWriter
-from sundman.store.arrays import ArrayInfo, Arrays, sums_from_json
+from sundman.store.arrays import MOST_CHUNKS, ArrayInfo, Arrays, sums_from_json
 from sundman.store.encoding import Decoder, Encoder, NotByName
 from sundman.store.files import (
     Lock,
     StoreError,
     check_archive,
+    holder_of,
     read_archive,
     read_file,
     read_json,
@@ -44,8 +46,12 @@ from sundman.store.files import (
 )
 from sundman.store.structure import leaf_count
 
-FORMAT = 4
-_READ = (3, 4)  # since 4 a chunk may have some of the chains
+FORMAT = _ALL_HAVE_IDS = 5
+_READ = (
+    3,
+    4,
+    5,
+)  # since 4 a chunk may have some of the chains, since 5 all files have the run's id
 AGAIN = "sundman.sample(..., store=..., resume=True)"
 _FIELDS = {
     "format": int,
@@ -63,6 +69,20 @@ _FIELDS = {
     "versions": dict,
     "weighting": str,
 }
+_OPTIONAL = {
+    "created": str,
+    "device": str,
+    "first_draws": int,
+    "in_main": list,
+    "jax": str,
+    "schedule_steps": list,
+    "sundman": str,
+}
+_OF_TEXTS = ("identity", "resumable", "versions")
+_COUNTS = ("batch_size", "burn_in", "chains", "draws", "thin")
+_TEXTS = ("on_divergence", "sampler", "until", "weighting")
+_MOST_CHAINS = 2**20
+_JUST_MADE = 60.0  # seconds
 _PROGRESS = {"run": str, "draws": int, "finished": bool, "sums": dict}
 _VERDICT = {"status": str, "reasons": list, "note": str}
 _CALL, _DATA, _DRAWS = "call.json", "data.npz", "draws.zarr"
@@ -117,8 +137,21 @@ class Run:
 
     def write_file(self, name: str, content: bytes) -> None:
         """Write a file of the run, whole or not at all."""
-        with writing(name, self.path):
+        with writing(name, self.path, 0):
             write_bytes(self.path / name, content)
+
+    def check_owner(self, name: str, owner: Json) -> None:
+        """Raise if a file of the run says that it is of another one.
+
+        Args:
+          name: of the file, one that can be made again.
+          owner: the id it carries; runs of earlier formats have files without.
+        """
+        if owner != self.id and (owner is not None or self.about["format"] >= _ALL_HAVE_IDS):
+            raise StoreError(
+                f"{self.path / name} is damaged: it is that of another run. Remove it, and "
+                "sundman.resume makes it again"
+            )
 
     def progress(self) -> Settings:
         """How far the run is, as last written."""
@@ -133,7 +166,8 @@ class Run:
             if not whole_numbers(progress.get(name, [-1] * chains), chains):
                 raise StoreError(f"{file} is damaged: {name} makes no sense")
         for name in ("steps", "seconds", "pieces"):
-            if not isinstance(progress.get(name, 0), int | float):
+            number = progress.get(name, 0)
+            if not isinstance(number, int | float) or not 0 <= number < 2**63:
                 raise StoreError(f"{file} is damaged: {name} makes no sense")
         return progress
 
@@ -142,22 +176,28 @@ class Run:
         content = {**progress, "run": self.id, "draws": draws.draws, "sums": draws.to_json()}
         write_json(self.path / "progress.json", content, sync)
 
-    def verdict(self) -> Settings | None:
-        """The verdict on the run, as last written; None if it was not judged."""
+    def verdict(self, draws: int) -> Settings | None:
+        """The verdict on the run with ``draws`` draws; None if it was not judged since it has."""
         path = self.path / "verdict.json"
         if not path.exists():
             return None
         verdict = read_json(path, _VERDICT)
-        pairs = [r for r in verdict["reasons"] if isinstance(r, list) and len(r) == 2]
-        known = ("good", "bad", "unknown")
-        sound = len(pairs) == len(verdict["reasons"]) and verdict["status"] in known
+        sound = verdict["status"] in ("good", "bad", "unknown")
+        sound &= all(_are_texts(reason) and len(reason) == 2 for reason in verdict["reasons"])
         if not sound or not isinstance(verdict.get("ended", ""), str):
             raise StoreError(f"{path} is damaged: it is not a verdict")
-        return verdict
+        self.check_owner(path.name, verdict.get("run"))
+        return verdict if verdict.get("draws", draws) == draws else None
 
-    def write_verdict(self, verdict: Settings) -> None:
-        """Say whether the run can be trusted; a verdict that a power cut took is made again."""
-        write_json(self.path / "verdict.json", verdict, "content")
+    def write_verdict(self, verdict: Settings, draws: int) -> None:
+        """Say whether the run can be trusted; a verdict that a power cut took is made again.
+
+        Args:
+          verdict: in words.
+          draws: per chain that it is on: another process may be making the run longer.
+        """
+        whose = {"run": self.id, "draws": draws}
+        write_json(self.path / "verdict.json", {**verdict, **whose}, "content")
 
     def write_about(
         self, about: Settings, infos: Mapping[str, ArrayInfo], sync: Sync = "all"
@@ -224,23 +264,61 @@ def open_run(path: str | os.PathLike[str]) -> Run:
         newer = about["format"] > FORMAT
         raise StoreError(
             f"{where} was written by sundman {about.get('sundman')!s:.40} in format "
-            f"{about['format']}, {'newer' if newer else 'older'} than the {FORMAT} of this "
+            f"{about['format']!s:.40}, {'newer' if newer else 'older'} than the {FORMAT} of this "
             f"version: {'update sundman' if newer else 'open it with that version'}"
         )
     about = read_json(file, _FIELDS)
-    if about["chains"] < 1 or about["draws"] < 0:
-        raise StoreError(f"{file} is damaged: it has {about['chains']} chains")
     try:
+        _check_about(about)
         infos = {str(n): ArrayInfo.from_json(str(n), t) for n, t in about["arrays"].items()}
         sizes = {info.shape[:2] for info in infos.values()}
-        if sizes != {(about["chains"], about["draws"])} or "weight" not in infos:
+        if sizes != {(about["chains"], about["draws"])} or len(infos["weight"].shape) != 2:
             raise ValueError("its arrays do not fit its chains and draws")
-        values = sum(name.startswith("values/") for name in infos)
-        if leaf_count(about["structure"]["values"]) != values:
+        if sum(info.groups for info in infos.values()) > MOST_CHUNKS:
+            raise ValueError("its arrays have too many groups of chains")
+        leaves = {name: leaf_count(tree) for name, tree in about["structure"].items()}
+        if leaves["values"] != sum(name.startswith("values/") for name in infos):
             raise ValueError("the structure of its values does not fit its arrays")
     except (KeyError, ValueError, TypeError, AttributeError, RecursionError) as error:
-        raise StoreError(f"{file} is damaged: {error}") from None
+        raise StoreError(f"{file} is damaged: {error!s:.200}") from None
     return Run(where, about, infos)
+
+
+def _are_texts(values: Json) -> bool:
+    """Whether a value from JSON is a list of texts."""
+    return isinstance(values, list) and all(isinstance(value, str) for value in values)
+
+
+def _check_about(about: Settings) -> None:
+    """Raise ValueError if what a run says of itself is not of the kind it should be."""
+    if not 1 <= about["chains"] <= _MOST_CHAINS or about["draws"] < 0:
+        raise ValueError(f"it has {about['chains']!s:.40} chains")
+    for name, kind in _OPTIONAL.items():
+        if name in about and not isinstance(about[name], kind):
+            raise ValueError(f"{name} is {about[name]!r:.50}")
+    for name in _OF_TEXTS:
+        if not _are_texts(list(about[name].values())):
+            raise ValueError(f"{name} is not all texts")
+    steps = about.get("schedule_steps", [])
+    if not whole_numbers(steps, len(steps), 0):
+        raise ValueError("schedule_steps are no numbers")
+    check_settings(about["settings"], about["chains"])
+
+
+def check_settings(settings: Settings, chains: int) -> None:
+    """Raise ValueError if settings that others count with are not of the kind they should be."""
+    for name in _COUNTS:
+        number = settings.get(name)
+        if number is not None and not whole_numbers([number], 1, 0):
+            raise ValueError(f"{name} is {number!r:.50}")
+    for name in _TEXTS:
+        if not isinstance(settings.get(name, ""), str):
+            raise ValueError(f"{name} is {settings[name]!r:.50}")
+    if not _are_texts(settings.get("references", [])):
+        raise ValueError("references are no texts")
+    own = settings.get("per_chain", [])
+    if not _are_texts(own) or any(len(settings[name]) != chains for name in own):
+        raise ValueError("per_chain does not name settings of each chain")
 
 
 def encoded(arguments: Mapping[str, object]) -> tuple[Settings, dict[str, str], Encoder]:
@@ -276,12 +354,14 @@ def create(
     """
     where = absolute(path)
     if where.exists() and (not where.is_dir() or any(where.iterdir())):
-        what = "a run" if exists(where) else "something else"
+        if not exists(where):
+            raise StoreError(f"{where} exists and holds something else: use another store")
         raise StoreError(
-            f"{where} exists and holds {what}: resume it with sundman.resume, use another store, "
-            "or delete it"
+            f"{where} exists and holds a run: resume it with sundman.resume, use another store, or "
+            "delete it"
         )
     building = where.with_name(f".{where.name}.{uuid.uuid4().hex[:12]}.building")
+    made = [parent for parent in where.parents if not parent.exists()]
     lock = None
     try:
         with writing("a new run", where):
@@ -306,14 +386,15 @@ def create(
                 synced.result()
             sync_tree(building)
             building.rename(where)
-            sync_directory(where.parent)
+            for named in (where, *made):
+                sync_directory(named.parent)
+        lock.moved_to(where)
+        opened = open_run(where)
     except BaseException:
         if lock is not None:
             lock.release()
         shutil.rmtree(building, ignore_errors=True)
         raise
-    lock.moved_to(where)
-    opened = open_run(where)
     opened.lock = lock
     return opened
 
@@ -321,6 +402,8 @@ def create(
 def _remove_litter(where: Path) -> None:
     """Remove what runs that were killed while being created left beside ``where``."""
     for left in where.parent.glob(f".{glob.escape(where.name)}.*.building"):
+        if left.is_symlink() or _is_just_made(left):
+            continue
         try:
             lock = Lock(left)
         except StoreError:  # it is being created just now
@@ -329,7 +412,24 @@ def _remove_litter(where: Path) -> None:
         lock.release()
 
 
+def _is_just_made(building: Path) -> bool:
+    """Whether a process may have made it that has not come to lock it yet."""
+    try:
+        age = time.time() - building.stat().st_mtime
+    except OSError:  # it has its name by now
+        return True
+    return age < _JUST_MADE and holder_of(building) is None
+
+
 def clean(run: Run) -> None:
-    """Remove what a killed writer left half written; the lock is held."""
+    """Remove what a killed writer left half written; the lock is held.
+
+    Raises:
+      StoreError: if a directory of the run is a link: what is removed there is of someone else.
+    """
+    for where, inside, _ in os.walk(run.path):
+        for name in inside:
+            if Path(where, name).is_symlink():
+                raise StoreError(f"{Path(where, name)} is a link, and a run has none")
     with contextlib.suppress(OSError):
         remove_partial(run.path)

@@ -22,9 +22,19 @@ from sundman import targets
 from sundman._types import Json
 from sundman.samplers import Sampler
 from sundman.store.files import StoreError
-from sundman.store.structure import DEEPEST, NAME, imported, key_to_json, name_of, room_of
+from sundman.store.structure import (
+    DEEPEST,
+    NAME,
+    imported,
+    key_from_json,
+    key_to_json,
+    name_of,
+    room_of,
+)
 from sundman.targets import Target
 from sundman.value import Value
+
+_LARGEST = 1024  # coordinates of a target that is made for whoever looks at a run
 
 
 class NotByName(Exception):
@@ -164,8 +174,10 @@ class Decoder:
         """
         try:
             return self._decoded(content, 0)
-        except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
-            raise StoreError(f"the call of the run is damaged: {error!r:.200}") from None
+        except StoreError:
+            raise
+        except Exception as error:  # whatever our classes say of fields that are not theirs
+            raise StoreError(f"the call of the run is damaged: {error!r:.200}") from error
 
     def _decoded(self, content: Json, depth: int) -> Any:
         if content is None or isinstance(content, bool | int | float | str):
@@ -176,6 +188,8 @@ class Decoder:
         def all_of(parts: Iterable[Json]) -> list[Any]:
             return [self._decoded(part, depth + 1) for part in parts]
 
+        if not isinstance(content, dict) or not content:
+            raise ValueError(f"{content!r:.50} is nothing")
         kind = next(iter(content))
         if kind in ("array", "key"):
             return self._array(content, kind)
@@ -183,6 +197,8 @@ class Decoder:
             return Sampler(*all_of(content["sampler"]))
         if kind == "target":
             settings = self._decoded(content["settings"], depth + 1)
+            if self._ours and settings.get("dim", 0) > _LARGEST:
+                raise ValueError(f"{settings['dim']} coordinates are too many to look at a run")
             return targets.named(content["target"], **settings)
         if kind == "density":
             names = ("dim", "temperature", "potential", "start")
@@ -203,10 +219,7 @@ class Decoder:
                 raise ValueError(f"{content['namedtuple']} is not a named tuple")
             return cls(*all_of(content["items"]))
         if kind == "dict":
-            keys = [
-                key if isinstance(key, str) else next(iter(key.values()))
-                for key, _ in content["dict"]
-            ]
+            keys = [key_from_json(key) for key, _ in content["dict"]]
             return dict(zip(keys, all_of(part for _, part in content["dict"]), strict=True))
         if kind == "function":
             function = self._look_up(content["function"])

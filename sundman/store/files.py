@@ -12,8 +12,10 @@ import io
 import json
 import math
 import os
+import re
 import socket
 import stat
+import time
 import weakref
 import zipfile
 import zlib
@@ -23,12 +25,12 @@ from typing import IO, BinaryIO
 
 import numpy as np
 
-from sundman._files import Sync, write_bytes
+from sundman._files import Sync, open_regular, write_bytes
 from sundman._optional import needs_extra
 from sundman._types import Json
 
 _MOST_JSON = 4 * 2**20
-_MOSTLY_EMPTY = 64 * 2**20  # a longer file with holes for its most part would fill the memory
+MOST_EMPTY = 64 * 2**20  # longer files that are holes for their most part would fill the memory
 _CHECKSUM = "checksum"
 _NUMBER = "number"  # {"number": "inf"}: JSON has no infinity and no NaN
 
@@ -55,23 +57,20 @@ def read_file(path: Path, most: int | None = None) -> bytes:
       FileNotFoundError: if it is not there.
       StoreError: if it cannot be read, is not a regular file or is longer.
     """
-    flags = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
     try:
-        descriptor = os.open(path, flags | getattr(os, "O_BINARY", 0))
+        opened = open_regular(path)
     except FileNotFoundError:
         raise
     except OSError as error:
         raise StoreError(f"{path} cannot be read: {error.strerror}") from error
-    with open(descriptor, "rb") as file:
-        about = os.fstat(descriptor)
-        if not stat.S_ISREG(about.st_mode):
-            raise StoreError(f"{path} cannot be read: it is not a regular file")
+    with opened as file:
+        about = os.fstat(file.fileno())
         if most is not None and about.st_size > most:
             raise StoreError(
                 f"{path} is damaged: it has {about.st_size:,} bytes, more than {most:,}"
             )
-        blocks = getattr(about, "st_blocks", about.st_size)
-        if about.st_size > _MOSTLY_EMPTY and 512 * blocks < about.st_size // 8:
+        suspect = about.st_size > MOST_EMPTY and 8 * bytes_on_disk(about) < about.st_size
+        if suspect and not _has_data(file, about):
             raise StoreError(f"{path} is damaged: most of it was never written")
         try:
             return file.read(about.st_size)
@@ -79,16 +78,41 @@ def read_file(path: Path, most: int | None = None) -> bytes:
             raise StoreError(f"{path} cannot be read: {error}") from error
 
 
-def _plain(content: Json) -> Json:
+def bytes_on_disk(about: os.stat_result) -> int:
+    """What a file takes on the disk; less than it holds if it is compressed, or has holes."""
+    return 512 * about.st_blocks if hasattr(about, "st_blocks") else about.st_size
+
+
+def is_empty(path: Path) -> bool:
+    """Whether most of a file was never written."""
+    with open_regular(path) as file:
+        return not _has_data(file, os.fstat(file.fileno()))
+
+
+def _has_data(file: BinaryIO, about: os.stat_result) -> bool:
+    """Whether at least an eighth of a file was written; True where the system cannot tell."""
+    if not hasattr(os, "SEEK_DATA"):
+        return True
+    end, written = 0, 0
+    with contextlib.suppress(OSError):  # there is no data after the last hole
+        while end < about.st_size and 8 * written < about.st_size:
+            begin = os.lseek(file.fileno(), end, os.SEEK_DATA)
+            end = os.lseek(file.fileno(), begin, os.SEEK_HOLE)
+            written += end - begin
+    os.lseek(file.fileno(), 0, os.SEEK_SET)
+    return 8 * written >= about.st_size
+
+
+def plain_json(content: Json) -> Json:
     """The content as strict JSON has it: infinity and NaN in words, arrays as lists."""
     if isinstance(content, float) and not math.isfinite(content):
         return {_NUMBER: repr(content)}
     if isinstance(content, Mapping):
-        return {str(name): _plain(item) for name, item in content.items()}
+        return {str(name): plain_json(item) for name, item in content.items()}
     if isinstance(content, list | tuple):
-        return [_plain(item) for item in content]
+        return [plain_json(item) for item in content]
     if isinstance(content, np.generic | np.ndarray):
-        return _plain(content.tolist())
+        return plain_json(content.tolist())
     return content
 
 
@@ -111,7 +135,7 @@ def _sum_of(content: Mapping[str, Json]) -> str:
 
 def write_json(path: Path, content: Mapping[str, Json], sync: Sync = "all") -> None:
     """A JSON object with a checksum, whole and durable; what JSON does not know as its repr."""
-    plain = _plain(content)
+    plain = plain_json(content)
     text = json.dumps(
         {**plain, _CHECKSUM: _sum_of(plain)}, indent=1, default=repr, allow_nan=False
     ).encode()
@@ -154,7 +178,7 @@ def read_json(path: Path, needed: Mapping[str, type | tuple[type, ...]]) -> dict
         stored_sum = content.pop(_CHECKSUM, None)
         if stored_sum is not None and stored_sum != _sum_of(content):
             raise StoreError(f"{path} is damaged: its checksum does not fit; restore a copy of it")
-        content = _with_numbers(content)
+        content = with_numbers(content)
     except RecursionError:
         raise StoreError(f"{path} is damaged: it is nested too deeply") from None
     for name, kind in needed.items():
@@ -163,10 +187,11 @@ def read_json(path: Path, needed: Mapping[str, type | tuple[type, ...]]) -> dict
     return content
 
 
-def _with_numbers(content: Json) -> Json:
+def with_numbers(content: Json) -> Json:
+    """What :func:`plain_json` was given, as far as JSON can tell."""
     if isinstance(content, dict):
-        return _number({name: _with_numbers(item) for name, item in content.items()})
-    return [_with_numbers(item) for item in content] if isinstance(content, list) else content
+        return _number({name: with_numbers(item) for name, item in content.items()})
+    return [with_numbers(item) for item in content] if isinstance(content, list) else content
 
 
 def whole_numbers(values: Json, length: int, least: int = -1) -> bool:
@@ -174,7 +199,7 @@ def whole_numbers(values: Json, length: int, least: int = -1) -> bool:
     return (
         isinstance(values, list)
         and len(values) == length
-        and all(type(value) is int and value >= least for value in values)
+        and all(type(value) is int and least <= value < 2**63 for value in values)
     )
 
 
@@ -187,7 +212,10 @@ def check_archive(content: bytes, where: str) -> None:
     """
     try:
         with zipfile.ZipFile(io.BytesIO(content)) as archive:
-            for member in archive.infolist():
+            members = archive.infolist()
+            if sum(member.file_size for member in members) > len(content):
+                raise ValueError("it unpacks to more than it is")
+            for member in members:
                 if member.compress_type != zipfile.ZIP_STORED or member.file_size > len(content):
                     raise ValueError(f"{member.filename} is compressed")
                 with archive.open(member) as file:
@@ -242,6 +270,35 @@ def read_archive(path: Path) -> dict[str, np.ndarray]:
 
 
 _HELD: weakref.WeakSet[Lock] = weakref.WeakSet()
+_HOLDER = re.compile(rb"process ([1-9]\d{0,9}) on ([^\n]+)\n")
+_LONGEST_HOLDER = 300
+_WAITS = (0.02, 0.05)  # seconds
+_LOCK_FLAGS = os.O_RDWR | os.O_CREAT
+for _name in ("O_NOFOLLOW", "O_NONBLOCK", "O_CLOEXEC", "O_BINARY"):
+    _LOCK_FLAGS |= getattr(os, _name, 0)
+
+
+def holder_of(directory: Path) -> tuple[int, str] | None:
+    """The process that wrote to a run last, and its machine, as the lock says; None else."""
+    try:
+        with open_regular(directory / "lock") as file:
+            said = _HOLDER.fullmatch(file.read(_LONGEST_HOLDER + 1))
+    except OSError:
+        return None
+    return None if said is None else (int(said[1]), said[2].decode(errors="replace"))
+
+
+def is_held(directory: Path) -> bool:
+    """Whether a process writes to a run; nothing is written to find out."""
+    with needs_extra("store", "a stored run"):
+        import filelock
+    for as_writer in (True, False):
+        with (
+            contextlib.suppress(OSError),  # there is none, or it cannot be opened or locked so
+            open_regular(directory / "lock", as_writer=as_writer) as file,
+        ):
+            return not filelock.lock_descriptor(file.fileno(), blocking=False)
+    return False
 
 
 class Lock:
@@ -255,28 +312,45 @@ class Lock:
             import filelock
         self.path = directory / "lock"
         try:
-            self._file = self.path.open("a+")
+            self._file = os.fdopen(os.open(self.path, _LOCK_FLAGS, 0o666), "r+b", buffering=0)
         except OSError as error:
             raise StoreError(f"{directory} cannot be written: {error}") from error
         try:
-            if not filelock.lock_descriptor(self._file.fileno(), blocking=False):
-                raise self._held()
+            self._refuse_another_file()
+            waits = iter(_WAITS)  # whoever asks whether a run is written holds the lock meanwhile
+            while not filelock.lock_descriptor(self._file.fileno(), blocking=False):
+                if (wait := next(waits, None)) is None:
+                    raise self._held()
+                time.sleep(wait)
+            self._refuse_another_file()
             self._file.truncate(0)
-            self._file.write(f"process {os.getpid()} on {socket.gethostname()}\n")
-            self._file.flush()
-        except OSError as error:
+            self._file.seek(0)
+            self._file.write(f"process {os.getpid()} on {socket.gethostname()}\n".encode())
+        except (OSError, StoreError) as error:
             with contextlib.suppress(OSError):  # what could not be written is tried again
                 self._file.close()
+            if isinstance(error, StoreError):
+                raise
             raise StoreError(f"{directory} cannot be locked: {error}") from error
         _HELD.add(self)
 
+    def _refuse_another_file(self) -> None:
+        """Raise if the file is none of ours: one has nothing in it, or the name of a process."""
+        said = b""
+        if stat.S_ISREG(os.fstat(self._file.fileno()).st_mode):
+            with contextlib.suppress(OSError):  # Windows does not let others read a locked file
+                said = self._file.read(_LONGEST_HOLDER + 1)
+                self._file.seek(0)
+            if not said or _HOLDER.fullmatch(said):
+                return
+        raise StoreError(f"{self.path} is not the lock of a run: remove it, if it is of no use")
+
     def _held(self) -> StoreError:
-        """The error that names the process which holds the lock, and closes our file."""
+        """The error that names the process which holds the lock."""
         holder = ""
-        with contextlib.suppress(OSError):  # Windows does not let others read a locked file
+        with contextlib.suppress(OSError):
             self._file.seek(0)
-            holder = self._file.read(200).strip()
-        self._file.close()
+            holder = self._file.read(_LONGEST_HOLDER).decode(errors="replace").strip()
         return StoreError(
             f"{self.path.parent} is being written by {holder or 'another process'}: wait for it, "
             "stop it, or use another store"
@@ -317,16 +391,20 @@ if hasattr(os, "register_at_fork"):
 
 @contextlib.contextmanager
 def writing(what: str, path: Path, safe: int | None = None) -> Iterator[None]:
-    """Turn an OS error in the block into a :class:`StoreError` that says what is ``safe``."""
+    """Turn an OS error in the block into a :class:`StoreError` that says what is ``safe``.
+
+    Args:
+      what: is written.
+      path: of the run.
+      safe: how many draws are; None if there is no run yet.
+    """
     try:
         yield
     except OSError as error:
         rest = "Nothing was written"
         if safe is not None:
-            rest = (
-                f"The first {safe} draws are safe there; put it right and go on with "
-                f'sundman.resume("{path}")'
-            )
+            kept = f"The first {safe} draws are safe there; put" if safe else "Put"
+            rest = f'{kept} it right and go on with sundman.resume("{path}")'
         raise StoreError(f"cannot write {what} to {path}: {error}. {rest}") from error
 
 

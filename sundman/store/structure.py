@@ -133,6 +133,15 @@ def key_to_json(key: object) -> Json:
     return {"int": key} if type(key) is int else {"text": repr(key)}
 
 
+def key_from_json(key: Json) -> str | int:
+    """Back again; raises ValueError."""
+    if isinstance(key, dict) and len(key) == 1:
+        (key,) = key.values()
+    if not isinstance(key, str | int):
+        raise ValueError(f"{key!r:.50} is not a key")
+    return key
+
+
 def _aux(value: object) -> Json:
     """Plain data beside the children of a registered class; None if it is not plain."""
     if value is None or isinstance(value, bool | int | float | str):
@@ -165,12 +174,12 @@ def structure_from_json(content: Json, leaves: Sequence[PyTree]) -> PyTree:
     """
     try:
         return _rebuilt(content, leaves, 0)
-    except (KeyError, ValueError, TypeError, IndexError, AttributeError, RecursionError) as error:
-        raise StoreError(f"the structure of a pytree is damaged: {error}") from None
+    except (LookupError, ValueError, TypeError, AttributeError, RecursionError) as error:
+        raise StoreError(f"the structure of a pytree is damaged: {error!s:.200}") from None
 
 
 def leaf_count(content: Json) -> int:
-    """How many leaves the pytree has."""
+    """How many leaves the pytree has; raises ValueError or TypeError if it is none."""
     if isinstance(content, dict):
         parts: Iterable[Json] = content.get("dict", content.get("children", ()))
         if "dict" in content:
@@ -199,9 +208,7 @@ def _rebuilt(content: Json, leaves: Sequence[PyTree], depth: int) -> PyTree:
     if "tuple" in content:
         return tuple(all_of(content["tuple"]))
     if "dict" in content:
-        keys = [
-            key if isinstance(key, str) else next(iter(key.values())) for key, _ in content["dict"]
-        ]
+        keys = [key_from_json(key) for key, _ in content["dict"]]
         return dict(zip(keys, all_of(part for _, part in content["dict"]), strict=True))
     children, names = all_of(content["children"]), [str(name) for name in content["names"]]
     if len(names) != len(children):

@@ -14,6 +14,7 @@ import numpy as np
 
 from sundman._trees import named_leaves, with_named_leaves
 from sundman._types import PyTree
+from sundman.store.files import plain_json, with_numbers
 from sundman.tune import rounds
 from sundman.tune.record import WarmUpWindow
 from sundman.tune.state import Movers, Problem, WarmUp
@@ -25,7 +26,8 @@ _TREES = ("walk", "movers")
 def to_bytes(numbers: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> bytes:
     """Numbers and named arrays as one file."""
     file = io.BytesIO()
-    text = np.frombuffer(json.dumps(numbers).encode(), np.uint8)
+    plain = json.dumps(plain_json(numbers), allow_nan=False)
+    text = np.frombuffer(plain.encode(), np.uint8)
     np.savez(file, allow_pickle=False, **{"json": text, **arrays})
     return file.getvalue()
 
@@ -34,11 +36,16 @@ def from_bytes(content: bytes) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
     """Back again."""
     with np.load(io.BytesIO(content), allow_pickle=False) as file:
         arrays = {name: file[name] for name in file.files}
-    return json.loads(arrays.pop("json").tobytes().decode()), arrays
+    return with_numbers(json.loads(arrays.pop("json").tobytes().decode())), arrays
 
 
-def pack(warm: WarmUp) -> bytes:
-    """A warm-up as one file."""
+def owner_of(content: bytes) -> str | None:
+    """The id of the run that a file is of, if it says."""
+    return from_bytes(content)[0].get("run")
+
+
+def pack(warm: WarmUp, run: str | None = None) -> bytes:
+    """A warm-up as one file, of the run with the id ``run``."""
     arrays = {name: getattr(warm, name) for name in _ARRAYS}
     for tree in _TREES:
         if getattr(warm, tree) is not None:
@@ -49,12 +56,13 @@ def pack(warm: WarmUp) -> bytes:
         for each in dataclasses.fields(warm)
         if each.name not in (*_ARRAYS, *_TREES)
     }
-    return to_bytes(numbers, arrays)
+    return to_bytes(numbers if run is None else {**numbers, "run": run}, arrays)
 
 
 def unpack(content: bytes, problem: Problem, first: WarmUp) -> WarmUp:
     """The warm-up from its file; ``first`` is the one before the first window."""
     numbers, arrays = from_bytes(content)
+    numbers.pop("run", None)
 
     def tree(part: str, like: PyTree) -> PyTree:
         named = {

@@ -19,21 +19,26 @@ from typing import NamedTuple
 
 import numpy as np
 
+from sundman._files import open_regular
 from sundman._types import Json, Settings
 from sundman.estimate.moments import Estimate, long_run_variance
 from sundman.watch.events import BlockReport, Look, Stretches, Summary
-from sundman.watch.log import parse_line
+from sundman.watch.log import LONGEST_LINE, parse_line
 from sundman.watch.progress import Pace
 
 _FEWEST, _FEWEST_PER_CHAIN = 16, 4  # stretches from which R-hat and errors are told
 _EVENTS = 100
+_LARGEST = 1e308
+_COUNTS = ("block", "draws", "total_draws", "steps", "chains", "diverged")
+_TABLES = ("weight", "potential", "variance", "temperature")
 
 
 class LogTail:
     """Reads a log while it is written: each call of ``read`` gives the lines added since.
 
-    A line that is not complete yet is left for the next call. A run that is resumed replaces its
-    log; it is then read from the beginning, and ``replaced`` is True after that call.
+    A long log is given in parts of a few megabytes, until there are no more lines. One that is not
+    complete yet is left for the next call. A run that is resumed replaces its log; it is then read
+    from the beginning, and ``replaced`` is True after that call. A link is not followed.
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
@@ -45,7 +50,7 @@ class LogTail:
     def read(self) -> list[Settings]:
         """The lines since the last call; none while there is no file."""
         try:
-            file = self.path.open("rb")
+            file = open_regular(self.path)
         except FileNotFoundError:
             return []
         with file:
@@ -57,7 +62,11 @@ class LogTail:
                 self._offset, self._number = 0, 0
             self._inode = now.st_ino
             file.seek(self._offset)
-            whole, newline, _ = file.read().rpartition(b"\n")
+            whole, newline, rest = file.read(LONGEST_LINE).rpartition(b"\n")
+        if not newline and len(rest) == LONGEST_LINE:
+            raise ValueError(
+                f"{self.path} is not the log of a run: line {self._number + 1} is too long"
+            )
         self._offset += len(whole) + len(newline)
         lines = []
         for text in whole.split(b"\n") if newline else []:
@@ -139,7 +148,7 @@ class RunHistory:
     def temperature(self) -> float | None:
         """T of the sampler, if it says."""
         T = self.about.get("temperature")
-        return float(T) if isinstance(T, int | float) else None
+        return _number(T) if isinstance(T, int | float) else None
 
     def convergence(self) -> Convergence | None:
         """Running mean, R-hat and ESS of U, and the temperature; None without a draw that counts.
@@ -215,29 +224,70 @@ def _split_rhat(weight: np.ndarray, u: np.ndarray, variance: np.ndarray) -> floa
 
 
 def _number(value: Json) -> float:
-    """A number of a log, which writes null for one that is not finite."""
-    return math.nan if value is None else float(value)
+    """A number of a log, which writes null for one that is not finite; raises ValueError."""
+    if value is None:
+        return math.nan
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise ValueError(f"{value!r:.50} is not a number")
+    return float(value) if abs(value) < _LARGEST else math.nan
+
+
+def _count(value: Json) -> int:
+    """A whole number of a log; raises ValueError."""
+    if type(value) is not int or not 0 <= value < 2**63:
+        raise ValueError(f"{value!r:.50} is not a whole number")
+    return value
+
+
+def _table(rows: Json, chains: int) -> list[list[float]]:
+    """A number for each chain and stretch; raises ValueError."""
+    if not isinstance(rows, list) or len(rows) not in (0, chains):
+        raise ValueError(f"there are {chains} chains")
+    table = [[_number(value) for value in row] for row in rows]
+    if len({len(row) for row in table}) > 1:
+        raise ValueError("chains have stretches of different number")
+    return table
+
+
+def _stretches(stored: Json) -> Stretches:
+    """What a block has of each chain; raises ValueError."""
+    chain = [_count(number) for number in stored["chain"]]
+    tables = {name: _table(stored[name], len(chain)) for name in _TABLES}
+    weight = tables["weight"]
+    shape = [len(row) for row in weight]
+    of_all = [tables["potential"], tables["variance"], stored["draws"]]
+    if any(tables["temperature"]):
+        of_all.append(tables["temperature"])
+    if not all(shape) or any([len(row) for row in table] != shape for table in of_all):
+        raise ValueError("its numbers per chain do not fit each other")
+    draws = [[_count(number) for number in row] for row in stored["draws"]]
+    return Stretches(chain=chain, draws=draws, **tables)
 
 
 def _block(line: Settings) -> BlockReport:
     """A block as it was before it was a line of a log."""
     try:
         fields = {name: line[name] for name in BlockReport._fields if name in line}
+        fields |= {name: _count(line[name]) for name in _COUNTS}
+        if line["total_steps"] is not None:
+            _count(line["total_steps"])
+        fields["stage"], fields["seconds"] = str(line["stage"]), _number(line["seconds"])
+        if math.isnan(fields["seconds"]):
+            raise ValueError("its seconds are no number")
         fields["stats"] = {
             name: Summary(*(_number(summary[part]) for part in Summary._fields))
             for name, summary in line["stats"].items()
         }
         if line.get("by_chain") is not None:
-            table = {name: line["by_chain"][name] for name in Stretches._fields}
-            for name in ("weight", "potential", "variance", "temperature"):
-                table[name] = [[_number(value) for value in row] for row in table[name]]
-            fields["by_chain"] = Stretches(**table)
+            fields["by_chain"] = _stretches(line["by_chain"])
         if line.get("look") is not None:
             seen = {name: line["look"][name] for name in Look._fields}
-            fields["look"] = Look(**{**seen, **{n: _number(seen[n]) for n in ("ess", "rhat")}})
+            seen |= {name: str(seen[name]) for name in ("rule", "ess_of", "rhat_of")}
+            seen |= {name: _number(seen[name]) for name in ("ess", "rhat")}
+            fields["look"] = Look(**{**seen, "draws": _count(seen["draws"])})
         return BlockReport(**fields)
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise ValueError(
-            f"block {line.get('block')!r} of the log lacks what a block has "
-            f"({type(error).__name__}: {error})"
+            f"block {line.get('block')!r:.50} of the log lacks what a block has "
+            f"({type(error).__name__}: {error!s:.200})"
         ) from None

@@ -14,13 +14,16 @@ from typing import IO, TYPE_CHECKING
 
 import numpy as np
 
-from sundman._files import write_bytes
+from sundman._files import open_regular, write_bytes
 from sundman._optional import needs_extra
 from sundman._types import Json, Settings
 from sundman.watch.events import BlockReport, ScalarLogger, Watcher
 
 if TYPE_CHECKING:
     from tensorboardX import SummaryWriter
+
+
+LONGEST_LINE = 4 * 2**20  # bytes; one of ours has some thousands
 
 
 def _plain(value: Json) -> Json:
@@ -41,24 +44,26 @@ def _plain(value: Json) -> Json:
 
 
 def parse_line(text: bytes) -> Settings | None:
-    """The object on a line, or None if the line is torn."""
+    """The object on a line, or None if the line is torn or nested too deeply."""
     try:
         line = json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
     return line if isinstance(line, dict) else None
 
 
 def read_log(path: str | os.PathLike[str]) -> list[Settings]:
     """The objects of a log, in order; a torn last line, as a kill leaves it, is left out."""
-    lines = Path(path).read_bytes().split(b"\n")
     objects = []
-    for number, text in enumerate(lines, start=1):
-        line = parse_line(text)
-        if line is not None:
-            objects.append(line)
-        elif number < len(lines):
-            raise ValueError(f"path={os.fspath(path)!r}: line {number} is not a JSON object")
+    with open_regular(Path(path).resolve()) as file:
+        number = 0
+        while text := file.readline(LONGEST_LINE):
+            number += 1
+            line = parse_line(text)
+            if line is not None:
+                objects.append(line)
+            elif text.endswith(b"\n") or len(text) == LONGEST_LINE:
+                raise ValueError(f"path={os.fspath(path)!r}: line {number} is not a JSON object")
     return objects
 
 
@@ -243,8 +248,10 @@ class RunLog(JsonLines):
     _ended = False
 
     def start(self, about: Settings) -> None:
-        """As the log does."""
+        """As the log does; a link or a pipe in its place is left alone."""
         try:
+            if self._path.is_symlink() or (self._path.exists() and not self._path.is_file()):
+                raise OSError("it is not a regular file")
             super().start(about)
         except OSError as error:
             self._end(error)

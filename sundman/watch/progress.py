@@ -64,7 +64,7 @@ def figure(value: float) -> str:
 
 def duration(seconds: float | None) -> str:
     """Seconds as m:ss or h:mm:ss."""
-    if seconds is None:
+    if seconds is None or not math.isfinite(seconds):
         return "-:--"
     minutes, second = divmod(round(seconds), 60)
     hours, minute = divmod(minutes, 60)

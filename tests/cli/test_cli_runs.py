@@ -1,5 +1,7 @@
 """``sundman runs``, ``extend``, ``export`` and ``rm``."""
 
+import json
+
 import numpy as np
 import pytest
 
@@ -58,6 +60,20 @@ def test_extend_export_and_rm(tmp_path, capsys, monkeypatch):
     assert not (tmp_path / "run").exists()
     assert sundman_command(["rm", str(tmp_path)]) == 2
     assert "is not a run" in capsys.readouterr().err
+
+
+def test_an_export_has_no_number_that_its_reader_does_not_know(tmp_path):
+    """Neither in its JSON nor, beyond the range of the type, in its values."""
+    weight, values = np.ones((1, 3), np.float32), np.full((1, 3, 1), 1e6, np.float32)
+    settings = {"M": float("inf")}
+    draws = sundman.Draws(values, weight, {}, np.array([-1]), None, settings=settings)
+    with pytest.raises(ValueError, match=r"up to 1e\+06 are beyond the range of float16, 65504"):
+        sundman.export(draws, tmp_path / "run.npz", dtype="float16")
+    assert not list(tmp_path.iterdir())
+    file = sundman.export(draws, tmp_path / "run.npz")
+    with np.load(file, allow_pickle=False) as exported:
+        text = exported["settings"].tobytes()
+    assert json.loads(text, parse_constant=pytest.fail)["M"] == {"number": "inf"}
 
 
 def test_a_run_that_is_written_is_not_removed(made, capsys):

@@ -1,5 +1,7 @@
 """Chains that run away: held where they were good, flagged, weightless; the others unmoved."""
 
+import itertools
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -201,12 +203,32 @@ def test_restart_goes_on():
         )
     lost = draws.diverged
     assert lost.any()
+    assert len(draws.restarts) == sum(draws.settings["diverged_times"])
     for chain in np.flatnonzero(lost):
         assert (draws.weight[chain, draws.diverged_at[chain] :] > 0).any()
     assert np.isfinite(draws.values).all()
     assert (np.abs(draws.values[..., 0])[draws.weight > 0] <= 2.5).all()
     second = draws.expectation(lambda x: x[1] ** 2)
     assert abs(second.value - 1.0) < 5 * second.error + 0.05
+
+
+@pytest.mark.filterwarnings("ignore::sundman.DivergenceWarning")
+def test_restarts_in_adjoining_blocks_are_two(tmp_path, monkeypatch):
+    """Each is marked, though no draw between them counts; on disk, too."""
+    monkeypatch.setattr("sundman.run.schedule.sizes", lambda *_: Sizes(draws=5, steps=5))
+
+    def edge(x):
+        return bowl(x) + jnp.where(jnp.abs(x[0]) > 0.3, jnp.inf, 0.0)
+
+    settings = {"init": jnp.zeros(2), "chains": 2, "draws": 100, "on_divergence": "restart"}
+    draws = sundman.sample(edge, SGLD, key=KEY, **settings, store=tmp_path / "run")
+    restarts = draws.restarts
+    assert len(restarts) == sum(draws.settings["diverged_times"])
+    pairs = itertools.pairwise(restarts)
+    assert any(one.chain == after.chain and one.until == after.draw for one, after in pairs)
+    assert sum(each.until - each.draw for each in restarts) == np.sum(draws.weight == 0)
+    assert all(each.until % 5 == 0 for each in restarts)
+    assert sundman.Draws.open(tmp_path / "run").restarts == restarts
 
 
 @pytest.mark.parametrize("on_disk", [False, True])

@@ -1,7 +1,9 @@
 """Draws at equal intervals of physical time are an unweighted sample of the target."""
 
 import dataclasses
+import os
 import signal
+import threading
 import time
 from functools import cache
 
@@ -12,9 +14,29 @@ import pytest
 
 import sundman
 from sundman.run import engines
+from sundman.run.schedule import Sizes
 from sundman.targets import quartic
+from sundman.watch import JsonLines
 
 SA = sundman.sa_sgld(0.05, alpha=1.0, m=0.1, M=10.0, r=0.5)
+
+
+class Told(JsonLines):
+    """Does something a second after a run has begun."""
+
+    def __init__(self, action):
+        super().__init__(os.devnull)
+        self.action = action
+
+    def start(self, about):
+        threading.Timer(1.0, self.action).start()
+
+    def _write(self, name, fields):
+        pass
+
+
+class Stopped(Exception):
+    """Before anything was computed."""
 
 
 def bowl(x):
@@ -86,14 +108,66 @@ def test_steps_below_the_last_digit_end_and_can_be_interrupted(key):
 
 
 @pytest.mark.long
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_stored_run_stops_within_a_block(key, tmp_path, number):
+    """The first signal is heard, though the first draw would take 1e11 steps."""
+    path, told = tmp_path / "run", Told(lambda: os.kill(os.getpid(), number))
+    settings = {"init": jnp.ones(1), "key": key, "draws": 1, "thin_time": 100.0}
+    with pytest.raises((KeyboardInterrupt, SystemExit)):
+        sundman.sample(bowl, sundman.sgld(1e-9), **settings, store=path, watchers=[told])
+    log = [line["event"] for line in sundman.read_log(path / "log.jsonl")]
+    assert log[-2:] == ["interrupted", "end"]
+    assert not sundman.Draws.open(path).settings["finished"]
+
+
+def test_pieces_have_as_many_steps_as_of_draws_some_steps_apart(key, monkeypatch):
+    """About a second of them, however many lead to a draw."""
+    seen = []
+
+    def stop(spec, setup, *_):
+        seen.append(setup)
+        raise Stopped
+
+    monkeypatch.setattr("sundman.run.sampling.execute", stop)
+    settings = {"init": jnp.ones(2000), "key": key, "chains": 4, "draws": 20_000}
+    for thinning in (
+        {"thin": 10_000},
+        {"thin_time": 10.0},
+        {"thin_time": 1e9},
+        {"thin_time": 1e-9},
+    ):
+        with pytest.raises(Stopped):
+            sundman.sample(bowl, sundman.sgld(1e-3), **settings, **thinning)
+    by_steps, by_time, far, near = seen
+    assert by_time.size.steps == by_steps.size.steps
+    assert by_time.pieces[0].draws in (by_steps.pieces[0].draws, 2 * by_steps.pieces[0].draws)
+    assert far.pieces[0].draws == 1
+    assert near.pieces[0].draws > 500
+
+
+@pytest.mark.long
+def test_the_length_of_pieces_does_not_change_a_draw(key, monkeypatch):
+    settings = {"init": jnp.ones(2), "key": key, "chains": 2, "online": jnp.square, "burn_in": 7}
+    usual = sundman.sample(bowl, SA, draws=50, thin_time=0.61, **settings)
+    for draws in (1, 7):
+        size = Sizes(draws, 100)
+        monkeypatch.setattr("sundman.run.schedule.sizes", lambda *_, size=size: size)
+        pieces = sundman.sample(bowl, SA, draws=50, thin_time=0.61, **settings)
+        for name in ("values", "weight", "online", "last"):
+            one, other = (jax.tree.leaves(getattr(run, name)) for run in (usual, pieces))
+            np.testing.assert_equal(one, other)
+        np.testing.assert_equal(dict(pieces.stats), dict(usual.stats))
+
+
+@pytest.mark.long
 @pytest.mark.parametrize("steps", [3, 100])
 def test_a_block_by_several_calls_is_the_same(key, monkeypatch, steps):
     settings = {"init": jnp.ones(2), "key": key, "chains": 2, "online": jnp.square}
     whole = sundman.sample(bowl, SA, draws=12, thin_time=0.61, **settings)
     affordable = engines.ByTime.__new__
 
-    def few(cls, plan, layout, interval, capacity, _):
-        return affordable(cls, plan, layout, interval, capacity, steps)
+    def few(cls, plan, layout, interval, capacity, _, asked_to_stop):
+        return affordable(cls, plan, layout, interval, capacity, steps, asked_to_stop)
 
     monkeypatch.setattr(engines.ByTime, "__new__", few)
     parts = sundman.sample(bowl, SA, draws=12, thin_time=0.61, **settings)

@@ -63,6 +63,62 @@ def test_a_damaged_chunk_is_told(finished, part, name, damage):
     assert_same(draws, whole())
 
 
+@pytest.mark.parametrize("damage", [truncated, deleted])
+def test_a_finished_run_with_a_damaged_chunk_is_made_whole(finished, damage):
+    """What is missing or cut short is found when the run is opened."""
+    damage(chunk(finished, "weight"))
+    with pytest.warns(StoreWarning, match="is damaged, going back to draw 0: .*damaged"):
+        assert_same(sundman.resume(finished), whole())
+    assert_same(sundman.Draws.open(finished), whole())
+    assert sundman.Draws.open(finished).settings["finished"]
+
+
+def test_an_altered_chunk_of_a_finished_run_is_made_again_as_the_message_says(finished):
+    """It is found when it is read."""
+    flipped(chunk(finished, "weight"))
+    with pytest.raises(
+        StoreError, match=r"or remove it, and sundman\.resume makes its draws again"
+    ):
+        sundman.resume(finished).weight  # noqa: B018
+    chunk(finished, "weight").unlink()
+    with pytest.warns(StoreWarning, match="going back to draw 0"):
+        assert_same(run_again(finished), whole())
+
+
+def test_a_verdict_is_that_of_the_run_and_its_draws(finished):
+    verdict = read_json(finished / "verdict.json", {})
+    assert verdict["run"] == open_run(finished).id
+    assert verdict["draws"] == DRAWS
+    edited = {**verdict, "status": "good", "draws": DRAWS - 1}
+    write_json(finished / "verdict.json", edited)  # by a process that read it before it was longer
+    assert sundman.Draws.open(finished).verdict is None
+    assert sundman.resume(finished).verdict.status == "unknown"
+    assert read_json(finished / "verdict.json", {}) == verdict
+    for owner in ({"run": "0" * 32}, {}):
+        nobodys = {n: v for n, v in verdict.items() if n != "run"}
+        write_json(finished / "verdict.json", {**nobodys, **owner})
+        with pytest.raises(StoreError, match=r"verdict.json is damaged: it is that of another run"):
+            sundman.Draws.open(finished)
+
+
+def test_a_verdict_of_an_earlier_format_has_no_id(finished):
+    verdict = read_json(finished / "verdict.json", {})
+    about = read_json(finished / "run.json", {})
+    write_json(finished / "verdict.json", {n: verdict[n] for n in ("status", "reasons", "note")})
+    write_json(finished / "run.json", {**about, "format": 4})
+    assert sundman.Draws.open(finished).verdict.status == "unknown"
+
+
+def test_nothing_is_removed_through_a_link(part, tmp_path):
+    (part / "checkpoints").rename(tmp_path / "elsewhere")
+    (part / "checkpoints").symlink_to(tmp_path / "elsewhere")
+    precious = tmp_path / "elsewhere" / "000000099.npz"
+    precious.write_text("mine")
+    with pytest.raises(StoreError, match="checkpoints is a link, and a run has none"):
+        sundman.resume(part)
+    assert precious.read_text() == "mine"
+
+
 @pytest.mark.long
 @pytest.mark.parametrize("name", ["values/x", "stats/time"])
 def test_chunks_in_another_place_are_told(tmp_path, monkeypatch, name):
@@ -284,7 +340,7 @@ def test_a_newer_format_is_refused(part):
     about = json.loads((part / "run.json").read_text())
     (part / "run.json").write_text(json.dumps({"format": 99, "sundman": "9.0"}))
     for action in (sundman.Draws.open, sundman.resume, run_again):
-        with pytest.raises(StoreError, match=r"sundman 9.0 in format 99, newer than the 4"):
+        with pytest.raises(StoreError, match=r"sundman 9.0 in format 99, newer than the 5"):
             action(part)
     (part / "run.json").write_text(json.dumps(about))
     assert_same(run_again(part), whole())

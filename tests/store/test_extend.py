@@ -1,11 +1,14 @@
 """A run made longer: bit for bit one that was as long from the beginning."""
 
+from dataclasses import replace
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
 import sundman
+from sundman.store import array_writer
 from sundman.store.files import StoreError
 from tests.store.runs import Crash, Do, assert_same, broken_off, crash, run
 
@@ -48,6 +51,44 @@ def test_extended_twice_and_broken_off_in_between(tmp_path):
 def test_a_run_that_is_not_finished_is_extended_too(tmp_path):
     broken_off(tmp_path / "run")
     assert_same(sundman.extend(tmp_path / "run", draws=10), run(draws=40))
+
+
+def test_a_short_run_has_room_to_become_long(tmp_path):
+    """Its chunks are not as short as it is: else there would be more than can be kept track of."""
+    shapes = {f"stats/{name}": ((2, 10), "float32") for name in "abcdef"}
+    infos = array_writer.create(tmp_path / "draws.zarr", shapes)
+    array_writer.longer(infos, 100_000_000)
+    short = {name: replace(info, length=10) for name, info in infos.items()}
+    with pytest.raises(StoreError, match=r"would have 600,000 files .* begin another one"):
+        array_writer.longer(short, 1_000_000)
+
+
+@pytest.mark.long
+def test_ten_draws_and_many_more(tmp_path, monkeypatch):
+    monkeypatch.undo()
+    run(tmp_path / "run", draws=10)
+    longer = sundman.extend(tmp_path / "run", draws=20_000, progress=False)
+    assert_same(longer, run(draws=20_010))
+    chunks = list((tmp_path / "run" / "draws.zarr" / "weight").glob("c.*"))
+    assert len(chunks) == 5
+
+
+def test_a_run_that_cannot_be_so_long_stays_as_it_is(finished, monkeypatch):
+    monkeypatch.setattr("sundman.store.arrays.MOST_CHUNKS", 20)
+    with pytest.raises(StoreError, match="files of draws, more than 20"):
+        sundman.extend(finished, draws=100_000)
+    draws = sundman.Draws.open(finished)
+    assert draws.settings["finished"]
+    assert draws.verdict is not None
+    assert_same(draws, run())
+
+
+def test_chunks_of_earlier_versions_are_extended(tmp_path, monkeypatch):
+    """They were as short as the run."""
+    with monkeypatch.context() as patch:
+        patch.setattr("sundman.store.array_writer._LEAST_DRAWS", 1)
+        run(tmp_path / "run", draws=10)
+    assert_same(sundman.extend(tmp_path / "run", draws=20), run(draws=30))
 
 
 def test_steps_are_counted_by_thin(tmp_path):

@@ -1,5 +1,7 @@
 """A run goes on only as the run it is: whatever differs is named."""
 
+from types import SimpleNamespace
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -12,7 +14,7 @@ from sundman.data import HostBatches
 from sundman.gradients import Noisy
 from sundman.native import native_noise
 from sundman.run import fingerprint
-from sundman.store.files import StoreError
+from sundman.store.files import StoreError, read_json, write_json
 from tests.store.runs import assert_same, bowl, broken_off, run
 
 RNG = np.random.default_rng(5)
@@ -148,6 +150,16 @@ EDITED = {
         {"sampler": scheduled(lambda n: jnp.where(n < 500, 1e-3, 1e-5))},
         "dt near the first position",
     ),
+    "a schedule that changes between the powers of ten": (
+        {"sampler": scheduled(lambda n: jnp.where(n < 2_000, 1e-3, 1e-4))},
+        {"sampler": scheduled(lambda n: jnp.where(n < 50_000, 1e-3, 1e-4))},
+        "dt of later steps near the first position: the stored run has 0.0001",
+    ),
+    "a schedule of another period": (
+        {"sampler": scheduled(lambda n: 1e-3 * (2 + jnp.cos(n * 6.2831853 / 10_000)))},
+        {"sampler": scheduled(lambda n: 1e-3 * (2 + jnp.cos(n * 6.2831853 / 20_000)))},
+        "dt of later steps near the first position",
+    ),
     "monitor": (
         {"sampler": watching(lambda g, p: jnp.sum(g["a"] ** 2))},
         {"sampler": watching(lambda g, p: 3 * jnp.sum(g["a"] ** 2))},
@@ -177,7 +189,10 @@ EDITED = {
 
 
 # One of each kind of function; the others are found in the same way.
-QUICK = {"a potential", "swapped entries", "no noise", "schedule", "collect", "online"}
+QUICK = {
+    "a potential", "swapped entries", "no noise", "schedule", "collect", "online",
+    "a schedule that changes between the powers of ten",
+}  # fmt: skip
 assert EDITED.keys() >= QUICK
 
 
@@ -193,6 +208,24 @@ def test_an_edited_function_of_the_same_name_is_found(tmp_path, name):
     assert_same(
         run(tmp_path / "run", resume=True, **{**common, **before}), run(**{**common, **before})
     )
+
+
+def test_the_clock_is_asked_all_over_the_run():
+    spec = SimpleNamespace(burn_in=500, draws=1_000, thin=20)
+    steps = fingerprint.schedule_steps(spec)
+    assert len(steps) == 64
+    assert min(steps) == 0
+    assert max(steps) == 2**31
+    inside = [step for step in steps if step <= 20_500]
+    assert len(inside) > 32
+    assert max(np.diff(inside)) < 1_000
+
+
+def test_a_run_begun_before_the_clock_was_asked_goes_on(part):
+    about = read_json(part / "run.json", {})
+    del about["schedule_steps"], about["probe"]["dt of later steps"]
+    write_json(part / "run.json", {**about, "format": 4})
+    assert_same(run(part, resume=True), run())
 
 
 def linear(w, x):

@@ -195,9 +195,32 @@ def test_two_threads_create_one_path(tmp_path):
     assert_same(sundman.Draws.open(path), whole())
 
 
+def test_the_lock_is_free_after_a_run_that_could_not_be_opened(tmp_path, monkeypatch):
+    def fail(path):
+        raise StoreError("not now")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(runs, "open_run", fail)
+        with pytest.raises(StoreError, match="not now"):
+            run(tmp_path / "run")
+    Lock(tmp_path / "run").release()
+    assert_same(sundman.resume(tmp_path / "run"), whole())
+
+
+def test_what_another_process_has_just_made_is_not_litter(tmp_path):
+    """It may not have come to lock it; what is left from before is removed."""
+    new, old = (tmp_path / f".run.{name}.building" for name in ("new", "old"))
+    for left in (new, old):
+        left.mkdir()
+    os.utime(old, (0, 0))
+    run(tmp_path / "run")
+    assert new.exists()
+    assert not old.exists()
+
+
 def test_a_directory_with_something_else_is_left_alone(tmp_path):
     (tmp_path / "notes.txt").write_text("mine")
-    with pytest.raises(StoreError, match="holds something else"):
+    with pytest.raises(StoreError, match=r"holds something else: use another store$"):
         run(tmp_path)
     assert [path.name for path in tmp_path.iterdir()] == ["notes.txt"]
     assert not runs.exists(tmp_path)

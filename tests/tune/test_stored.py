@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import io
 import itertools
+import json
 import os
 import signal
 import subprocess
@@ -19,6 +21,7 @@ from compiled import SHARED_PROGRAMS
 import sundman
 from sundman import likelihoods, priors
 from sundman.run import resume as resuming
+from sundman.tune.saved import from_bytes, to_bytes
 
 SETTINGS = {"chains": 2, "steps": 300}
 
@@ -120,6 +123,39 @@ def test_another_bias_is_another_run(tmp_path):
     sundman.sample(sundman.targets.star(), **call)
     with pytest.raises(sundman.StoreError, match="bias"):
         sundman.sample(sundman.targets.star(), sundman.auto(bias=0.1), **call)
+
+
+@pytest.mark.long
+def test_files_of_another_warm_up_are_told(tmp_path):
+    """What a warm-up found carries the id of its run."""
+    runs, call = [tmp_path / name for name in ("run", "other")], {**SETTINGS, "resume": True}
+    for key, path in enumerate(runs):
+        sundman.sample(sundman.targets.star(), key=jax.random.key(key), store=path, **call)
+    ours, other = runs
+    for name in ("tuning.npz", "warm-up.npz"):
+        content = (ours / name).read_bytes()
+        (ours / name).write_bytes((other / name).read_bytes())
+        said = f"{name} is damaged: it is that of another run. Remove it"
+        with pytest.raises(sundman.StoreError, match=said):
+            sundman.extend(ours, draws=10, target=sundman.targets.star())
+        if name == "tuning.npz":
+            with pytest.raises(sundman.StoreError, match=said):
+                sundman.Draws.open(ours)
+        (ours / name).write_bytes(content)
+    before = sundman.Draws.open(ours)
+    (ours / "tuning.npz").unlink()
+    longer = sundman.extend(ours, draws=10, target=sundman.targets.star())
+    assert longer.tuning.windows == before.tuning.windows
+    np.testing.assert_array_equal(longer.values[:, :300], before.values[:, :300])
+
+
+def test_numbers_that_json_does_not_know_come_back():
+    content = to_bytes({"a": np.inf, "b": [np.nan, 1.0]}, {})
+    with np.load(io.BytesIO(content), allow_pickle=False) as file:
+        json.loads(file["json"].tobytes(), parse_constant=pytest.fail)
+    numbers, _ = from_bytes(content)
+    assert numbers["a"] == np.inf
+    assert np.isnan(numbers["b"][0])
 
 
 _SCRIPT = """

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import math
 import os
-import re
 import shlex
 import socket
 from collections.abc import Iterator
@@ -23,13 +22,13 @@ from sundman.draws.trust import Verdict
 from sundman.estimate import Estimate
 from sundman.store import StoreError
 from sundman.store.directory import open_run
+from sundman.store.files import holder_of
 from sundman.verdict.checks import ERRORS, ESS, RHAT, TEMPERATURE
 from sundman.watch.follow import Convergence, LogTail, RunHistory
 from sundman.watch.progress import count, duration, figure, fraction, lines
 
 State = Literal["waiting", "running", "finished", "stopped", "killed", "silent"]
 Mark = Literal["good", "look", "bad", "open"]
-_HOLDER = re.compile(r"process (\d+) on (\S+)")
 _SILENT, _LONG_SILENT = 60.0, 600.0  # seconds without a word, of a process we cannot or can see
 _WARM_UP = "warm-up.npz"  # of a run whose sampler tunes itself, from its first window on
 _POINTS = 150  # of a curve
@@ -45,17 +44,16 @@ class Judgement(NamedTuple):
 
 def process_of(directory: Path) -> bool | None:
     """Whether the process that writes a run is there; None if that cannot be known here."""
-    with suppress(OSError):
-        holder = _HOLDER.match((directory / "lock").read_text())
-        if holder is not None and holder[2] == socket.gethostname():
-            try:
-                os.kill(int(holder[1]), 0)
-            except ProcessLookupError:
-                return False
-            except PermissionError:
-                return True
-            return True
-    return None
+    holder = holder_of(directory)
+    if holder is None or holder[1] != socket.gethostname():
+        return None
+    try:
+        os.kill(holder[0], 0)
+    except (ProcessLookupError, OverflowError):  # or no system has a process of that number
+        return False
+    except PermissionError:
+        return True
+    return True
 
 
 class RunView:
@@ -69,7 +67,7 @@ class RunView:
 
     def __init__(self, name: str, path: Path, resume_path: Path | None = None) -> None:
         self.name, self.path, self._resume_path = name, path, resume_path
-        self._tail = LogTail(path if path.is_file() else path / "log.jsonl")
+        self._tail = LogTail(path.resolve() if path.is_file() else path / "log.jsonl")
         self._history = RunHistory()
         self._verdict: Verdict | None = None
         self._failure = ""
@@ -78,12 +76,14 @@ class RunView:
 
     def refresh(self) -> None:
         """Read what was written since the last time."""
-        new = self._tail.read()
-        if self._tail.replaced:
-            self._history = RunHistory()
-        for line in new:
-            self._history.add(line)
-        if new:
+        any_new = False
+        while new := self._tail.read():
+            if self._tail.replaced:
+                self._history = RunHistory()
+            for line in new:
+                self._history.add(line)
+            any_new = True
+        if any_new:
             with np.errstate(all="ignore"):  # potentials may be near the largest number there is
                 self._convergence = self._history.convergence()
         self.state = self._state()
@@ -93,7 +93,8 @@ class RunView:
                 self._failure = str(failure[-1]) if isinstance(failure, list) and failure else ""
         if self.state == "finished" and self._verdict is None and self.path.is_dir():
             with suppress(StoreError):  # a run that is damaged can be watched all the same
-                stored = open_run(self.path).verdict()
+                run = open_run(self.path)
+                stored = run.verdict(run.progress()["draws"])
                 self._verdict = None if stored is None else Verdict.from_json(stored)
 
     @property
@@ -126,10 +127,9 @@ class RunView:
     def _unheard(self) -> float:
         """Seconds since the last line."""
         try:
-            last = datetime.fromisoformat(self._history.time)
-        except ValueError:
+            return (datetime.now(UTC) - datetime.fromisoformat(self._history.time)).total_seconds()
+        except (ValueError, TypeError):  # no time, or of an unknown zone
             return math.inf
-        return (datetime.now(UTC) - last).total_seconds()
 
     def _pause(self) -> float:
         """Seconds between two blocks, on average."""
@@ -232,7 +232,7 @@ class RunView:
         looked = f"of {count(convergence.draws)} draws looked at"
         yield (
             "ESS of U",
-            "-" if math.isnan(convergence.ess) else f"{count(round(convergence.ess))} {looked}",
+            f"{count(round(convergence.ess))} {looked}" if math.isfinite(convergence.ess) else "-",
         )
         if convergence.temperature is not None:
             should = "" if T is None else f", should be {T:g}"
