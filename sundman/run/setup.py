@@ -266,10 +266,7 @@ def copies(positions: PyTree, number: int) -> PyTree:
 def begin_warm_up(spec: RunSpec) -> tuple[Problem, WarmUp]:
     """The warm-up of a run before its first window."""
     assert spec.auto is not None
-    of_sampler = spec.auto.temperature
-    temperature = inputs.temperature_of(
-        spec.target, None if of_sampler is None else float(of_sampler)
-    )
+    temperature = inputs.tuning_temperature(spec.target, spec.auto.temperature)
     of_rows = spec.batch_size is not None  # the noise is measured on independent minibatches
     gradient = inputs.as_gradient(spec.target, spec.batch_size, of_rows)
     if isinstance(gradient, Streamed):
