@@ -138,6 +138,7 @@ def choice(name: str, value: Argument, options: Collection[str]) -> None:
 
 def count(name: str, value: Argument, *, least: int) -> None:
     """``value`` must be a whole number, ``least`` or more."""
+    choices_are_static(**{name: value})
     if isinstance(value, bool) or not hasattr(value, "__index__"):
         raise TypeError(f"{name} must be a whole number, got {name}={value!r}")
     if int(value) < least:

@@ -135,7 +135,7 @@ def in_memory(
             f"{name} comes back to rows it has seen and needs in-memory data (x, y), not host "
             "batches: use plain minibatches with those"
         )
-    own = posterior.overrides("potential", "scaled_loss", "value_and_grad")
+    own = posterior.overrides("potential", "scaled_loss")
     if row_by_row and own is not None:
         raise ValueError(
             f"{name} needs U as a sum over rows, but {type(posterior).__name__} has a {own} of its "

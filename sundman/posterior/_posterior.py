@@ -44,6 +44,7 @@ _CATEGORICAL = likelihoods.categorical()
 _STANDARD_NORMAL = priors.gaussian(1.0)
 
 _FIXED = {
+    "value_and_grad": "potential does not go through it",
     "gradient": "samplers take G from value_and_grad, not from it",
     "add_prior": "potential does not go through it",
     "log_likelihood_of_rows": "only estimators that go row by row go through it",
@@ -73,8 +74,8 @@ class Posterior(Value):
     """The posterior of ``apply(params, x)`` with a likelihood, a prior and data.
 
     A subclass may replace ``pointwise``, ``log_likelihood``, ``log_prior`` or ``potential``: every
-    gradient estimator follows it, or refuses and says why. A subclass that replaces ``gradient``
-    or another method that is only made of these is refused with a TypeError.
+    gradient estimator follows it, or refuses and says why. A subclass that replaces
+    ``value_and_grad`` or another method that is only made of these is refused with a TypeError.
 
     Args:
       apply: the model, (params, x) -> outputs; params any pytree of float arrays.
