@@ -11,6 +11,7 @@ from types import ModuleType
 import pytest
 
 import sundman
+from sundman.recipes import tables
 
 ROOMS = (
     *("clocks", "clocks.monitors", "data", "diagnosis", "estimate", "gradients", "integrators"),
@@ -18,19 +19,27 @@ ROOMS = (
 )
 PACKAGES = [sundman, *(importlib.import_module(f"sundman.{room}") for room in ROOMS)]
 ROOT = Path(__file__).parents[1]
-TEXT = "\n".join(path.read_text() for path in (ROOT / "docs" / "api").glob("*.md"))
-SHOWN = re.findall(r"^::: (\S+)(?:\n    options:\n      members: \[(.*)\])?", TEXT, re.MULTILINE)
+
+
+def shown() -> list[tuple[str, str]]:
+    """(path, names) of what the pages show, with what the samplers fill in."""
+    pages = (ROOT / "docs" / "api").glob("*.md")
+    text = "\n".join(tables.filled(page.read_text()) for page in pages)
+    return re.findall(r"^::: (\S+)(?:\n    options:\n      members: \[(.*)\])?", text, re.M)
+
+
+SHOWN = shown()
 
 
 def members(path: str, names: str) -> list[object]:
     """What a page shows of a module or a class: all that is public, if it does not say."""
-    shown = pkgutil.resolve_name(path)
-    if not isinstance(shown, ModuleType):
+    owner = pkgutil.resolve_name(path)
+    if not isinstance(owner, ModuleType):
         if not names:
-            return [shown]
-        shown = importlib.import_module(path)
-    listed = re.findall(r"\w+", names) or getattr(shown, "__all__", [*vars(shown)])
-    return [shown, *(getattr(shown, name) for name in listed)]
+            return [owner]
+        owner = importlib.import_module(path)
+    listed = re.findall(r"\w+", names) or getattr(owner, "__all__", [*vars(owner)])
+    return [owner, *(getattr(owner, name) for name in listed)]
 
 
 PROTOCOLS = {
@@ -53,9 +62,9 @@ def test_what_a_page_shows_is_there(path: str, names: str) -> None:
 
 @pytest.mark.parametrize("package", PACKAGES, ids=lambda package: package.__name__)
 def test_all_that_is_public_is_on_a_page(package: ModuleType) -> None:
-    shown = {id(each) for path, names in SHOWN for each in members(path, names)}
+    on_pages = {id(each) for path, names in shown() for each in members(path, names)}
     public = {name: getattr(package, name) for name in package.__all__}
-    missing = {name for name, each in public.items() if id(each) not in shown}
+    missing = {name for name, each in public.items() if id(each) not in on_pages}
     assert {name for name in missing if callable(public[name])} == set()
 
 

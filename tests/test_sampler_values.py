@@ -367,7 +367,7 @@ def test_every_recipe_has_a_row_in_the_battery():
 
 
 class TestAsUsed:
-    """What reviewers tried."""
+    """What people do with them."""
 
     def test_a_tuner_may_change_any_number_of_a_compiled_program(self):
         x = jnp.ones(2)

@@ -108,7 +108,7 @@ def test_a_posterior_at_temperature_zero_needs_a_sampler():
         likelihood=sundman.likelihoods.gaussian(1.0),
         temperature=0.0,
     )
-    with pytest.raises(ValueError, match="temperature greater than 0.*give a sampler"):
+    with pytest.raises(ValueError, match=r"temperature greater than 0.*give a sampler"):
         tune(cold, jnp.zeros(2))
 
 
