@@ -39,7 +39,7 @@ def followed() -> Iterator[None]:
         exec(EXPORT, exports)
         patch.setattr(sundman, "tamed_sgld", exports["tamed_sgld"], raising=False)
         patch.setitem(samplers.SAMPLERS, "tamed_sgld", None)
-        exec(ROW, {**samplers.__dict__, "tamed_sgld": exports["tamed_sgld"]})
+        exec(ROW, dict(samplers.__dict__))
         yield
         del registry.RECIPES["tamed_sgld"]
 
