@@ -228,6 +228,15 @@ class Sampler(optax.GradientTransformationExtraArgs):
 
         Inside :func:`sundman.native.using` by the native kernels, in one pass; ``grads`` may then
         come in two parts (:mod:`sundman.split_gradient`).
+
+        Args:
+          grads: the gradient of U at ``params``, or of U/N after :meth:`on_mean_loss`.
+          state: that of ``init`` or of the step before.
+          params: the position.
+          value: U at ``params``, for the few samplers that need it.
+
+        Returns:
+          The position and the state after the step.
         """
         grads, value = _at_full_scale(grads, value, self.rows)
         updates, state = _move(self.integrator, self.clock, grads, state, params, value)

@@ -60,7 +60,16 @@ def static(*, default: _T, init: bool = True, kw_only: bool | None = None) -> _T
 @overload
 def static(*, init: bool = True, kw_only: bool | None = None) -> Any: ...
 def static(*, default: object = MISSING, init: bool = True, kw_only: bool | None = None) -> object:
-    """A field that is a choice: part of the program, hashable, never traced."""
+    """A field that is a choice: part of the program, hashable, never traced.
+
+    Args:
+      default: what it is if nothing is given; without one it must be given.
+      init: whether it can be given at all, or is worked out.
+      kw_only: whether it must be given by name.
+
+    Returns:
+      What stands for the field in the body of the class.
+    """
     return _field(default, kw_only, init=init, metadata={"static": True})
 
 

@@ -5,6 +5,7 @@ import inspect
 import pkgutil
 import re
 import tomllib
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import ModuleType
 
@@ -66,6 +67,55 @@ def test_all_that_is_public_is_on_a_page(package: ModuleType) -> None:
     public = {name: getattr(package, name) for name in package.__all__}
     missing = {name for name, each in public.items() if id(each) not in on_pages}
     assert {name for name in missing if callable(public[name])} == set()
+
+
+MODULES = (*ROOMS, "curvature", "likelihoods", "models", "native", "plot", "posterior", "value")
+
+
+def exported(module: ModuleType) -> Iterator[tuple[str, Callable[..., object], tuple[type, ...]]]:
+    """Public functions of a module and methods of its classes, with the bases of the class."""
+    own = [name for name, each in vars(module).items() if _belongs(each, module.__name__)]
+    for name in getattr(module, "__all__", own):
+        each = getattr(module, name)
+        if _is_function(each):
+            yield name, each, ()
+        if inspect.isclass(each) and each.__module__.startswith("sundman"):
+            for method, function in inspect.getmembers(each, _is_function):
+                yield f"{name}.{method}", function, (*each.__mro__, *_kept(each))
+
+
+def _kept(each: type) -> list[type]:
+    """The protocols whose methods a class has."""
+    return [p for p, methods in PROTOCOLS.items() if all(hasattr(each, name) for name in methods)]
+
+
+def _is_function(each: object) -> bool:
+    return inspect.isfunction(inspect.unwrap(getattr(each, "__func__", each)))
+
+
+def _belongs(each: object, module: str) -> bool:
+    return getattr(each, "__module__", None) == module and not each.__name__.startswith("_")
+
+
+def explained(function: Callable[..., object]) -> bool:
+    """Whether the documentation says what goes in, and what comes out if something does."""
+    text = inspect.getdoc(function) or ""
+    returned = inspect.signature(function).return_annotation in (None, "None", "Never")
+    return "Args:" in text and (returned or "Returns:" in text or "Yields:" in text)
+
+
+@pytest.mark.parametrize("room", ["", *MODULES])
+def test_functions_of_three_parameters_or_more_explain_them(room: str) -> None:
+    module = importlib.import_module(f"sundman.{room}".rstrip("."))
+    for name, function, bases in exported(module):
+        method = name.split(".")[-1]
+        if method.startswith("_") or not function.__module__.startswith("sundman"):
+            continue
+        parameters = [*inspect.signature(function).parameters]
+        if len([each for each in parameters if each not in ("self", "cls")]) < 3:
+            continue
+        inherited = [getattr(base, method) for base in bases if method in vars(base)]
+        assert any(map(explained, inherited or [function])), f"{module.__name__}.{name}"
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS, ids=lambda protocol: protocol.__name__)

@@ -243,10 +243,16 @@ class Draws:
         return estimate.ess(self, f)
 
     def resample(self, key: Array, n: int, *, per_chain: bool = False) -> Draws:
-        """n draws of equal weight, in proportion to the weights, by systematic resampling.
+        """Draws of equal weight, in proportion to the weights, by systematic resampling.
 
-        All chains are joined into one; with ``per_chain`` each gives n draws, and those that
-        diverged are left out.
+        Args:
+          key: a JAX random key.
+          n: how many draws, of each chain with ``per_chain`` and of all of them without.
+          per_chain: keep the chains apart, without those that diverged; otherwise all are joined
+            into one.
+
+        Returns:
+          The draws, which have weight 1.
         """
         pick = resampling.rows_per_chain if per_chain else resampling.pooled_rows
         rows, chains = pick(self.weight, self.lost, key, n)

@@ -169,7 +169,16 @@ class Tuning:
     def from_parts(
         cls, plain: Mapping[str, Any], arrays: Mapping[str, np.ndarray], position: PyTree
     ) -> Self:
-        """The record from :meth:`to_parts`; ``position`` is a pytree with the structure of one."""
+        """The record from what :meth:`to_parts` made of it.
+
+        Args:
+          plain: its numbers and texts.
+          arrays: its arrays by name.
+          position: a pytree with the structure of a position.
+
+        Returns:
+          The record.
+        """
         chosen = dict(plain["chosen"])
 
         def tree(part: str, like: PyTree) -> PyTree:
