@@ -179,6 +179,25 @@ def _described(value: Argument) -> str:
     return f"the function {_name(value)}" if callable(value) else f"{value!r}"
 
 
+def returns_arrays(what: str, value: Argument) -> None:
+    """What a function of the position returned must be arrays."""
+    for leaf in jax.tree.leaves(value):
+        if not _is_array(leaf):
+            raise TypeError(
+                f"{what} must return arrays, computed by jax.numpy from the position; got "
+                f"{_described(leaf)}"
+            )
+
+
+def draws(value: Argument) -> None:
+    """``value`` must be draws; they are known by what they have, as rooms below them ask this."""
+    if not (hasattr(value, "weight") and hasattr(value, "values")):
+        raise TypeError(
+            "draws must be what sundman.sample or sundman.Draws.open(path) gives, got "
+            f"draws={value!r}"
+        )
+
+
 def finite(tree: PyTree, what: str) -> None:
     """Every number of a tree of known arrays must be finite."""
     for path, leaf in jax.tree_util.tree_leaves_with_path(tree):

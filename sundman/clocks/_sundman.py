@@ -85,6 +85,20 @@ class Constants(NamedTuple):
     stretch: Number | None
 
 
+def _check_no_clock(dtau: object) -> None:
+    """dtau is not a schedule or a clock; raise with what to write instead."""
+    if isinstance(dtau, Clock):
+        raise TypeError(
+            f"dtau must be a number, got the clock {dtau!r}: any clock goes with any integrator by "
+            "sundman.compose(integrator, clock)"
+        )
+    if callable(dtau):
+        raise TypeError(
+            "dtau must be a number, got a function: a schedule multiplies the clock, "
+            "sundman.compose(integrator, clocks.times(clocks.sundman(dtau, ...), schedule))"
+        )
+
+
 class Sundman(Clock):
     """The adaptive clock of SA-SGLD and SamAdams.
 
@@ -134,6 +148,7 @@ class Sundman(Clock):
     constants: Constants | None = derived()
 
     def __post_init__(self) -> None:
+        _check_no_clock(self.dtau)
         step_size(dtau=self.dtau)
         if (self.alpha is None and self.a is None) or self.M is None:
             raise TypeError(

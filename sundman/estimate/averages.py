@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import jax
 import numpy as np
 
-from sundman import _chunks
+from sundman import _chunks, check
 from sundman._types import DrawsArray
 from sundman.estimate.moments import (
     Estimate,
@@ -145,6 +145,7 @@ def step_bias(draws: Draws, f: Function | None = None) -> Estimate | None:
     Returns:
       The bias and its error; None if the work was not recorded.
     """
+    check.draws(draws)
     if not follows_work(draws):
         return None
     weight = weights(draws)

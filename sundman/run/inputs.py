@@ -167,9 +167,26 @@ def _is_scalar(value: Callable[[PyTree], Array], position: PyTree) -> bool:
         return False
 
 
+def check_returns_arrays(name: str, function: Callable[[PyTree], PyTree], like: PyTree) -> None:
+    """Raise unless ``collect`` or ``online`` makes arrays of a position like this one."""
+
+    def checked(position: PyTree) -> PyTree:
+        value = function(position)
+        check.returns_arrays(name, value)
+        return value
+
+    jax.eval_shape(checked, like)
+
+
 def _check_scalar(value: Callable[[PyTree], Array], position: PyTree) -> None:
+    def checked(position: PyTree) -> Array:
+        potential = value(position)
+        if not isinstance(potential, (int, float)):
+            check.returns_arrays("the potential", potential)
+        return potential
+
     try:
-        closed, out = jax.make_jaxpr(value, return_shape=True)(position)
+        closed, out = jax.make_jaxpr(checked, return_shape=True)(position)
     except (jax.errors.ConcretizationTypeError, jax.errors.TracerArrayConversionError) as error:
         raise TypeError(
             "the potential must be written with jax.numpy, so that it can be differentiated: it "

@@ -106,6 +106,10 @@ def prepare(
         positions = inputs.first_positions(spec.target, spec.init, spec.chains, spec.per_chain)
     else:
         positions = begins.positions
+    like = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape[1:], leaf.dtype), positions)
+    for name, function in (("collect", spec.collect), ("online", spec.online)):
+        if function is not None:
+            inputs.check_returns_arrays(name, function, like)
     weighting = spec.weighting if spec.thin_time is None else "equal"
     collect, average = spec.collect or identity, spec.online
     replicas = sampler.integrator.replicas

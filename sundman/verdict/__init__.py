@@ -13,6 +13,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from sundman import check
 from sundman.draws import Draws
 from sundman.draws.trust import Reason, TrustWarning, Verdict
 from sundman.estimate.temperature import TargetLike
@@ -55,6 +56,7 @@ def judge(draws: Draws, target: TargetLike | None = None) -> Verdict:
     Returns:
       The verdict, which ``draws.verdict`` is for a whole run.
     """
+    check.draws(draws)
     verdict = _judge(draws, target)
     return verdict if draws.ended is None else replace(verdict, ended=str(draws.ended))
 
