@@ -123,8 +123,8 @@ def _covariance(f: np.ndarray, window: _Window) -> tuple[np.ndarray, np.ndarray]
     weight = window.weight[..., None]
     f = np.where(weight > 0, f, 0.0)
     f = f - (weight * f).sum((0, 1)) / weight.sum()
-    found = moments(f * window.work[..., None], window.weight)
-    return found.mean, found.error
+    covariance = moments(f * window.work[..., None], window.weight)
+    return covariance.mean, covariance.error
 
 
 def step_bias(draws: Draws, f: Function | None = None) -> Estimate | None:

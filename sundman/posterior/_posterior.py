@@ -38,7 +38,7 @@ from sundman.posterior.evaluation import (
 from sundman.priors import Prior, Rules
 from sundman.priors.base import squares_suffice
 from sundman.split_gradient import SplitGradient, dense
-from sundman.value import Number, Value, array, in_words, static
+from sundman.value import Number, Value, array, describe_value, static
 
 _CATEGORICAL = likelihoods.categorical()
 _STANDARD_NORMAL = priors.gaussian(1.0)
@@ -323,10 +323,10 @@ class Posterior(Value):
         options: dict[str, object] = {"likelihood": self.likelihood, "prior": self.prior}
         if self.temperature is not None:
             options["temperature"] = self.temperature
-        text = ", ".join(f"{name}={in_words(value)}" for name, value in options.items())
+        text = ", ".join(f"{name}={describe_value(value)}" for name, value in options.items())
         streamed = "streamed " if self.host is not None else ""
         rows = f"<{streamed}{self.size} rows>"
-        return f"{type(self).__qualname__}({in_words(self.apply)}, data={rows}, {text})"
+        return f"{type(self).__qualname__}({describe_value(self.apply)}, data={rows}, {text})"
 
     def _assigned(self, params: PyTree) -> list[tuple[str, Prior, Array]]:
         """(path, prior, array) for every array of the parameters."""

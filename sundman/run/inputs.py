@@ -25,7 +25,7 @@ from sundman.noise import Stream
 from sundman.posterior import Posterior
 from sundman.samplers import Sampler
 from sundman.targets import Target
-from sundman.value import Number, Value, as_value, in_words
+from sundman.value import Number, Value, as_value, describe_value
 
 TargetLike: TypeAlias = Potential | Target | Posterior | GradientEstimator
 """What :func:`sundman.sample` takes as its target."""
@@ -139,8 +139,8 @@ def temperature_of(target: TargetLike, given: Number | None) -> Number:
     if isinstance(given, Tracer) or np.all(np.asarray(given) == wanted):
         return given
     raise ValueError(
-        f"the target has temperature={wanted!r} and the sampler temperature={in_words(given)}; "
-        "give it to one of them, or the same to both"
+        f"the target has temperature={wanted!r} and the sampler "
+        f"temperature={describe_value(given)}; give it to one of them, or the same to both"
     )
 
 
