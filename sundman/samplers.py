@@ -32,8 +32,8 @@ from sundman._types import PyTree
 from sundman.clocks import Clock, ClockState
 from sundman.integrators import Integrator
 from sundman.integrators.base import apply
+from sundman.native.split_gradient import dense
 from sundman.noise import Purpose, Stream, fold, key_words
-from sundman.split_gradient import dense
 from sundman.value import Number, Settings, Value, public_name, same
 
 
@@ -227,7 +227,7 @@ class Sampler(optax.GradientTransformationExtraArgs):
         """The parameters and the state after one step: ``update`` applied.
 
         Inside :func:`sundman.native.using` by the native kernels, in one pass; ``grads`` may then
-        come in two parts (:mod:`sundman.split_gradient`).
+        come in two parts (:mod:`sundman.native.split_gradient`).
 
         Args:
           grads: the gradient of U at ``params``, or of U/N after :meth:`on_mean_loss`.

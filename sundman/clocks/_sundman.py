@@ -42,7 +42,7 @@ from sundman.clocks.base import (
     time_dtype,
 )
 from sundman.clocks.monitors import Monitor, as_monitor
-from sundman.split_gradient import squared_norm
+from sundman.native.split_gradient import squared_norm
 from sundman.units import LearningRate, monitor_scale
 from sundman.value import Number, derived, static
 

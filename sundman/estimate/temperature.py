@@ -35,9 +35,9 @@ from sundman._trees import leaf_paths
 from sundman._types import DrawsArray, PyTree
 from sundman.estimate.moments import Estimate, evaluate, moments, weights
 from sundman.gradients import Exact, GradientEstimator, Noisy, Potential, minibatch
+from sundman.native.split_gradient import dense
 from sundman.noise import Stream, two_point
 from sundman.posterior import Posterior
-from sundman.split_gradient import dense
 from sundman.targets import Target
 
 if TYPE_CHECKING:

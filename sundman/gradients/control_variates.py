@@ -52,9 +52,9 @@ from sundman._types import PyTree
 from sundman.data.batches import permute, take_rows
 from sundman.gradients.base import GradientEstimator, RemembersGradients
 from sundman.gradients.minibatch import Minibatch, in_memory
+from sundman.native.split_gradient import dense
 from sundman.noise import Purpose, Stream, fold
 from sundman.posterior import Batch, BatchLike, Posterior
-from sundman.split_gradient import dense
 from sundman.value import array, static
 
 _ROWS_PER_PASS = 4096

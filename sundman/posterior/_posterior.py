@@ -22,6 +22,7 @@ from sundman._types import PyTree
 from sundman.data.base import as_examples, as_inputs
 from sundman.data.streaming import HostBatches
 from sundman.likelihoods import Likelihood
+from sundman.native.split_gradient import SplitGradient, dense
 from sundman.posterior.evaluation import (
     LIKELIHOOD,
     Batch,
@@ -37,7 +38,6 @@ from sundman.posterior.evaluation import (
 )
 from sundman.priors import Prior, Rules
 from sundman.priors.base import squares_suffice
-from sundman.split_gradient import SplitGradient, dense
 from sundman.value import Number, Value, array, describe_value, static
 
 _CATEGORICAL = likelihoods.categorical()

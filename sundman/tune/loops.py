@@ -26,8 +26,8 @@ from jax.flatten_util import ravel_pytree
 
 from sundman._types import PyTree
 from sundman.gradients import GradientEstimator
+from sundman.native.split_gradient import dense
 from sundman.noise import Purpose, Stream, gaussian, substream
-from sundman.split_gradient import dense
 from sundman.value import Number, Value, array, static
 
 SUB = 10  # steps between two corrections of h

@@ -28,9 +28,8 @@ from sundman._types import PyTree
 from sundman.gradients import GradientEstimator, RemembersGradients
 from sundman.noise import Purpose, Stream, fold, gaussian, key_words, substream
 from sundman.tune import rounds, windows
-from sundman.tune.auto import Auto
+from sundman.tune.auto import Auto, Chosen, Tuning
 from sundman.tune.loops import Dynamics, Walk, bracket, evaluate, gave_up
-from sundman.tune.record import Chosen, Tuning
 from sundman.tune.state import (
     Movers,
     Problem,

@@ -13,9 +13,8 @@ from jax import Array
 
 from sundman.noise import Purpose, Stream, gaussian, substream
 from sundman.tune import scales
-from sundman.tune.auto import Auto
+from sundman.tune.auto import CLOCK_M, Auto, WarmUpWindow
 from sundman.tune.loops import MOST_SUB_WINDOWS, SUB, Sums, Traces, Walk, mean_hessian, window
-from sundman.tune.record import CLOCK_M, WarmUpWindow
 from sundman.tune.state import (
     NOISE_SHARE,
     Problem,
