@@ -3,6 +3,7 @@
 from . import clocks as clocks
 from . import curvature as curvature
 from . import data as data
+from . import diagnosis as diagnosis
 from . import estimate as estimate
 from . import gradients as gradients
 from . import integrators as integrators
@@ -18,6 +19,8 @@ from . import recipes as recipes
 from . import report as report
 from . import scaling as scaling
 from . import targets as targets
+from . import value as value
+from . import watch as watch
 from .citations import cite as cite
 from .diagnosis import Diagnosis as Diagnosis
 from .diagnosis import diagnose as diagnose

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, TypeAlias
 
 import jax
@@ -39,11 +39,6 @@ def skeleton(tree: PyTree) -> PyTree:
     """The pytree with the numbers of its leaves in their places."""
     leaves, structure = jax.tree.flatten(tree)
     return jax.tree.unflatten(structure, list(range(len(leaves))))
-
-
-def rebuilt(skeleton: PyTree, leaves: Sequence[object]) -> PyTree:
-    """The pytree of a skeleton with ``leaves`` in their places."""
-    return jax.tree.map(lambda number: leaves[number], skeleton)
 
 
 def structure_of(tree: PyTree) -> tuple[PyTreeDef, Shapes]:

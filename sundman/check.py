@@ -138,6 +138,7 @@ def choice(name: str, value: Argument, options: Collection[str]) -> None:
 
 def count(name: str, value: Argument, *, least: int) -> None:
     """``value`` must be a whole number, ``least`` or more."""
+    choices_are_static(**{name: value})
     if isinstance(value, bool) or not hasattr(value, "__index__"):
         raise TypeError(f"{name} must be a whole number, got {name}={value!r}")
     if int(value) < least:
@@ -176,6 +177,25 @@ def _described(value: Argument) -> str:
     if isinstance(value, (str, bytes)):
         return f"the text {value!r}"
     return f"the function {_name(value)}" if callable(value) else f"{value!r}"
+
+
+def returns_arrays(what: str, value: Argument) -> None:
+    """What a function of the position returned must be arrays."""
+    for leaf in jax.tree.leaves(value):
+        if not _is_array(leaf):
+            raise TypeError(
+                f"{what} must return arrays, computed by jax.numpy from the position; got "
+                f"{_described(leaf)}"
+            )
+
+
+def draws(value: Argument) -> None:
+    """``value`` must be draws; they are known by what they have, as rooms below them ask this."""
+    if not (hasattr(value, "weight") and hasattr(value, "values")):
+        raise TypeError(
+            "draws must be what sundman.sample or sundman.Draws.open(path) gives, got "
+            f"draws={value!r}"
+        )
 
 
 def finite(tree: PyTree, what: str) -> None:

@@ -40,11 +40,16 @@ def entries(sampler: object = None) -> Sequence[str]:
     """The BibTeX entries of :func:`cite`, one by one."""
     bibliography = _bibliography()
     if sampler is None:
-        return tuple(bibliography.values())
+        references = (key for each in RECIPES.values() for key in each.references)
+        return (*bibliography.values(), *dict.fromkeys(filter(_is_entry, references)))
     return tuple(
-        key if key.lstrip().startswith("@") else bibliography[key]
-        for key in dict.fromkeys(_keys(sampler))
+        key if _is_entry(key) else bibliography[key] for key in dict.fromkeys(_keys(sampler))
     )
+
+
+def _is_entry(reference: str) -> bool:
+    """Whether a reference is BibTeX itself, and not a key of references.bib."""
+    return reference.lstrip().startswith("@")
 
 
 def cite(sampler: object = None) -> str:

@@ -23,6 +23,15 @@ from sundman._types import PyTree
 from sundman.noise import Stream, substream, two_point
 from sundman.value import Value, as_value, static
 
+__all__ = [
+    "Curvature",
+    "as_curvature",
+    "exact",
+    "jacobian_diagonal",
+    "probed",
+    "probed_jacobian_diagonal",
+]
+
 _ROWS_PER_PASS = 128
 
 

@@ -19,7 +19,7 @@ from jax import Array
 
 from sundman import check
 from sundman._types import PyTree
-from sundman.value import Number, Value, in_words, public_name, static
+from sundman.value import Number, Value, describe_value, public_name, static
 
 HasShape: TypeAlias = Array | jax.ShapeDtypeStruct
 _LOG_2PI = math.log(2.0 * math.pi)
@@ -283,7 +283,7 @@ class FromFunction(Likelihood):
 
     def __repr__(self) -> str:
         """The function's name: it is given to a posterior as it is."""
-        return in_words(self.function)
+        return describe_value(self.function)
 
 
 categorical = Categorical

@@ -32,8 +32,8 @@ from sundman._types import PyTree
 from sundman.clocks import Clock, ClockState
 from sundman.integrators import Integrator
 from sundman.integrators.base import apply
+from sundman.native.split_gradient import dense
 from sundman.noise import Purpose, Stream, fold, key_words
-from sundman.split_gradient import dense
 from sundman.value import Number, Settings, Value, public_name, same
 
 
@@ -166,7 +166,13 @@ class Sampler(optax.GradientTransformationExtraArgs):
     def stacked(self) -> int | None:
         """How many chains have settings of their own here; None if all share one."""
         sizes = {np.shape(leaf)[0] for leaf in _numbers((self.integrator, self.clock))}
-        return max(sizes) if sizes else None
+        if len(sizes) > 1:
+            lengths = " and ".join(f"for {size} chains" for size in sorted(sizes))
+            raise ValueError(
+                f"the settings of the sampler are {lengths}: a stacked sampler needs one row of "
+                "settings for each chain"
+            )
+        return next(iter(sizes), None)
 
     def of_chain(self, chain: int) -> Sampler:
         """The sampler of one chain, of a stacked one."""
@@ -221,7 +227,16 @@ class Sampler(optax.GradientTransformationExtraArgs):
         """The parameters and the state after one step: ``update`` applied.
 
         Inside :func:`sundman.native.using` by the native kernels, in one pass; ``grads`` may then
-        come in two parts (:mod:`sundman.split_gradient`).
+        come in two parts (:mod:`sundman.native.split_gradient`).
+
+        Args:
+          grads: the gradient of U at ``params``, or of U/N after :meth:`on_mean_loss`.
+          state: that of ``init`` or of the step before.
+          params: the position.
+          value: U at ``params``, for the few samplers that need it.
+
+        Returns:
+          The position and the state after the step.
         """
         grads, value = _at_full_scale(grads, value, self.rows)
         updates, state = _move(self.integrator, self.clock, grads, state, params, value)
@@ -260,6 +275,11 @@ def _numbers(value: object) -> Iterator[ArrayLike]:
         yield number
 
 
+def _is_mapped(tree: PyTree) -> bool:
+    """Whether there is an axis of ``jax.vmap`` on it; JAX has no public name for such a tracer."""
+    return any(type(leaf).__name__ == "BatchTracer" for leaf in jax.tree.leaves(tree))
+
+
 def _noise_key(key: Array) -> Array:
     """The key of the noise: folded, so that related user keys give unrelated streams."""
     return fold(key_words(key), 0, Purpose.SAMPLER)
@@ -280,6 +300,11 @@ def _init(
         raise TypeError(
             "init needs a key for the noise, one for each chain: sampler.init(params, key); inside "
             "optax.chain, which gives none, use sampler.with_key(key)"
+        )
+    if key is None and not integrator.cold and _is_mapped(params) and not _is_mapped(own_key):
+        raise TypeError(
+            "all members of this ensemble would have the noise of one key, that of with_key: give "
+            "each its own, jax.vmap(sampler.init)(params, keys)"
         )
     if any(True for _ in _numbers((integrator, clock))):
         raise TypeError(

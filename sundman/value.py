@@ -60,7 +60,16 @@ def static(*, default: _T, init: bool = True, kw_only: bool | None = None) -> _T
 @overload
 def static(*, init: bool = True, kw_only: bool | None = None) -> Any: ...
 def static(*, default: object = MISSING, init: bool = True, kw_only: bool | None = None) -> object:
-    """A field that is a choice: part of the program, hashable, never traced."""
+    """A field that is a choice: part of the program, hashable, never traced.
+
+    Args:
+      default: what it is if nothing is given; without one it must be given.
+      init: whether it can be given at all, or is worked out.
+      kw_only: whether it must be given by name.
+
+    Returns:
+      What stands for the field in the body of the class.
+    """
     return _field(default, kw_only, init=init, metadata={"static": True})
 
 
@@ -245,7 +254,7 @@ def _arguments(value: Value) -> Iterator[str]:
         if not each.init or (each.default is not MISSING and _is_default(setting, each.default)):
             by_name = True  # those after one that is left out
             continue
-        text = in_words(setting)
+        text = describe_value(setting)
         yield f"{each.name}={text}" if each.kw_only or by_name else text
 
 
@@ -263,15 +272,15 @@ def _equal(one: object, other: object) -> bool:
     return same(one, other) if numbers else one is other or one == other
 
 
-def in_words(value: object) -> str:
+def describe_value(value: object) -> str:
     """A field as a text that is the same in every process: functions go by their names."""
     if isinstance(value, tuple):
-        items = ", ".join(map(in_words, value))
+        items = ", ".join(map(describe_value, value))
         return f"({items},)" if len(value) == 1 else f"({items})"
     if callable(value) and not isinstance(value, Value):
         return getattr(value, "__qualname__", type(value).__qualname__)
     if isinstance(value, dict):
-        return f"{{{', '.join(f'{key!r}: {in_words(item)}' for key, item in value.items())}}}"
+        return f"{{{', '.join(f'{key!r}: {describe_value(item)}' for key, item in value.items())}}}"
     if isinstance(value, (jax.Array, np.ndarray)) and not _is_traced(value):
         whole = np.asarray(value)
         if _IN_FULL.get():
@@ -308,7 +317,7 @@ def _plain(setting: object) -> object:
         isinstance(leaf, (jax.Array, np.ndarray)) for leaf in jax.tree.leaves(setting)
     ):
         return setting
-    return setting if _is_traced(setting) else in_words(setting)
+    return setting if _is_traced(setting) else describe_value(setting)
 
 
 class Function(Value):
@@ -322,7 +331,7 @@ class Function(Value):
 
     def __repr__(self) -> str:
         """The name of the function."""
-        return in_words(self.function)
+        return describe_value(self.function)
 
 
 class Method(Value):

@@ -42,6 +42,7 @@ def draws():
     return sample(posterior(), init=jnp.zeros(2))
 
 
+NEED_TARGET = ("curvature_temperature", "kernel_stein_discrepancy", "stiff_temperature")
 CALLS = {
     # silent or misleading before
     "compose swapped": (
@@ -152,6 +153,41 @@ CALLS = {
     "watchers is a function": (lambda: sample(watchers=print), TypeError, "watchers is a sequence"),
     "stats is a text": (lambda: sample(stats="time"), TypeError, r"write stats=\('time',\)"),
     "store is empty": (lambda: sample(store=""), ValueError, "store must be the path"),
+    "stats=None": (lambda: sample(stats=None), TypeError, "stats must be a sequence of names"),
+    "stats=3": (lambda: sample(stats=3), TypeError, "stats must be a sequence.*stats=3"),
+    "store=3": (lambda: sample(store=3), TypeError, "store must be the path.*store=3"),
+    "judge nothing": (lambda: sundman.judge(None), TypeError, r"Draws.open\(path\).*draws=None"),
+    "judge a path": (lambda: sundman.judge("runs/a"), TypeError, "draws must be.*draws='runs/a'"),
+    "a potential that is text": (
+        lambda: sample(lambda x: "U"),
+        TypeError,
+        "the potential must return arrays.*the text 'U'",
+    ),
+    "collect returns text": (
+        lambda: sample(collect=lambda x: {"x": x, "name": "a"}),
+        TypeError,
+        "collect must return arrays.*the text 'a'",
+    ),
+    "collect returns a Python number": (
+        lambda: sample(collect=lambda x: 3.0),
+        TypeError,
+        "collect must return arrays.*got 3.0",
+    ),
+    "online returns text": (
+        lambda: sample(online=lambda x: "a"),
+        TypeError,
+        "online must return arrays.*the text 'a'",
+    ),
+    "a schedule as the step of an adaptive sampler": (
+        lambda: sundman.sa_sgld(lambda n: 0.1, **CLOCK),
+        TypeError,
+        r"dtau must be a number.*clocks.times\(clocks.sundman\(dtau, ...\), schedule\)",
+    ),
+    "a clock as the step of an adaptive sampler": (
+        lambda: sundman.samadams(clocks.constant(0.1)),
+        TypeError,
+        r"dtau must be a number.*compose\(integrator, clock\)",
+    ),
     "too many features": (
         lambda: on_posterior(init=jnp.zeros(3)),
         ValueError,
@@ -173,6 +209,16 @@ def test_a_wrong_call_is_refused_in_a_sentence(name):
     text = str(caught.value)
     assert "\n" not in text
     assert len(text) < 400
+
+
+@pytest.mark.parametrize("name", [each for each in sundman.estimate.__all__ if each.islower()])
+@pytest.mark.parametrize("draws", [None, "runs/a"])
+def test_an_estimate_of_what_are_no_draws(name, draws):
+    estimate = getattr(sundman.estimate, name)
+    needed = {"quantile": [0.5], "histogram": [()], "total_variation": [None, ()]}
+    rest = needed.get(name, [bowl] if name in NEED_TARGET else [])
+    with pytest.raises(TypeError, match=f"draws must be what .* got draws={draws!r}"):
+        estimate(draws, *rest)
 
 
 def test_an_optax_schedule_is_a_step():

@@ -11,7 +11,7 @@ import pytest
 
 import sundman
 from sundman import _chunks
-from sundman.draws import Draws, resampling
+from sundman.draws import Draws, exports
 from sundman.draws.facts import RunFacts
 from tests.lazy_arrays import OnDisk
 
@@ -113,7 +113,7 @@ def test_systematic_resampling_counts():
     share = np.array([0.0, 0.5, 0.0, 0.2, 0.3, 0.0])
     counts = np.stack(
         [
-            np.bincount(resampling.systematic(share, u, 7), minlength=6)
+            np.bincount(exports.systematic(share, u, 7), minlength=6)
             for u in np.linspace(0, 1, 1000, endpoint=False)
         ]
     )

@@ -1,4 +1,4 @@
-"""The guide to adding a sampler, followed to the letter: one module, one export, one row."""
+"""The guide to adding a sampler, to the letter: a module, an export, a row, a paragraph."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from sundman.recipes import overdamped, registry, tables
 TESTS = Path(__file__).parent
 GUIDE = (TESTS.parent / "docs" / "adding.md").read_text()
 MODULE, EXPORT, ROW = re.findall(r"```python\n(.*?)```", GUIDE, flags=re.S)
+(PARAGRAPH,) = re.findall(r"```markdown\n(.*?)```", GUIDE, flags=re.S)
 NAME = "sundman.integrators._tamed"
 
 
@@ -32,14 +33,15 @@ def followed() -> Iterator[None]:
         patch.setitem(sys.modules, NAME, module)
         exec(MODULE, module.__dict__)
         patch.setattr(sundman.integrators, "tamed", module.Tamed, raising=False)
-        patch.setitem(registry.RECIPES, "tamed_sgld", None)  # undone, whatever comes in its place
+        patch.setattr(sundman.integrators, "__all__", [*sundman.integrators.__all__, "tamed"])
+        patch.setattr(sundman, "__all__", [*sundman.__all__, "tamed_sgld"])
         exports = dict(overdamped.__dict__)
         exec(EXPORT, exports)
         patch.setattr(sundman, "tamed_sgld", exports["tamed_sgld"], raising=False)
         patch.setitem(samplers.SAMPLERS, "tamed_sgld", None)
-        exec(ROW, {**samplers.__dict__, "tamed_sgld": exports["tamed_sgld"]})
+        exec(ROW, dict(samplers.__dict__))
         yield
-    assert "tamed_sgld" not in registry.RECIPES
+        del registry.RECIPES["tamed_sgld"]
 
 
 def command(*arguments: str) -> int:
@@ -131,4 +133,45 @@ def test_the_tables_have_it_and_the_pages_are_out_of_date() -> None:
     row = "| `tamed_sgld` |  |  | tamed Euler-Maruyama | 1 |"
     assert row in tables.short().splitlines()
     assert "Hutzenthaler, Jentzen, Kloeden (2012)" in tables.full()
-    assert {path.name for path in tables.outdated()} == {"README.md", "samplers.md", "cli.md"}
+    root = TESTS.parent
+    assert {str(path.relative_to(root)) for path in tables.outdated()} == {
+        *("README.md", "docs/samplers.md", "docs/cli.md"),
+        *("docs/api/samplers.md", "docs/api/integrators.md"),
+    }
+
+
+def test_the_citations_have_it() -> None:
+    import test_citations as citations
+
+    citations.test_every_recipe_can_be_cited()
+    citations.test_every_integrator_can_be_cited()
+    citations.test_everything_is_in_all()
+    citations.test_entries_are_balanced_and_their_keys_differ()
+
+
+def test_the_api_pages_have_it() -> None:
+    import test_api_pages as pages
+
+    pages.test_all_that_is_public_is_on_a_page(sundman)
+    pages.test_all_that_is_public_is_on_a_page(sundman.integrators)
+    for path, names in pages.shown():
+        pages.test_what_a_page_shows_is_there(path, names)
+
+
+def test_stored_paths_are_those_that_there_were() -> None:
+    from golden import test_golden
+
+    test_golden.test_what_is_stored_is_a_case()
+
+
+def test_its_example_row_and_paragraph_are_what_others_have() -> None:
+    import test_recipe_examples as examples
+    import test_sampler_tables
+    import test_sampler_values as values
+
+    examples.test_arguments_and_what_is_returned_are_explained("tamed_sgld")
+    examples.test_the_example_gives_what_it_says("tamed_sgld")
+    values.test_equal_settings_make_equal_samplers("tamed_sgld")
+    test_sampler_tables.test_every_recipe_is_in_every_table()
+    page = (TESTS.parent / "docs" / "samplers.md").read_text()
+    test_sampler_tables.check_paragraphs(f"{page}\n{PARAGRAPH}")

@@ -92,6 +92,30 @@ def test_every_public_name_can_be_imported():
     assert output_of(code, EAGER_IMPORT="1").split() == list(sundman.__all__)
 
 
+# A name that a guide has the reader add.
+ADDED = {"sundman.tamed_sgld"}
+RESOLVE = """
+import operator, sundman
+for name in {names!r}:
+    path = name.removeprefix("sundman.")
+    assert path.split(".")[0] in sundman.__all__, name  # or it is there only by another's import
+    operator.attrgetter(path)(sundman)
+"""
+
+
+def names_in_pages() -> set[str]:
+    """``sundman.x.y`` as the pages write it, but not what they import or run by its path."""
+    pages = [ROOT / "README.md", *(ROOT / "docs").glob("*.md"), *ROOT.glob("docs/tutorials/*.md")]
+    named = re.compile(r"(?<!from )(?<!import )(?<!-m )\bsundman(?:\.[A-Za-z_]\w*)+")
+    return {name for page in pages for name in named.findall(page.read_text())}
+
+
+def test_what_the_pages_name_is_there_after_a_bare_import():
+    names = names_in_pages()
+    assert {"sundman.sgld", "sundman.watch.Watcher", "sundman.value"} <= names
+    output_of(RESOLVE.format(names=sorted(names - ADDED)))
+
+
 def test_no_public_name_is_that_of_another_module():
     """An import of the module would put it in the name's place."""
     for statement in ast.parse((ROOT / "sundman/__init__.pyi").read_text()).body:

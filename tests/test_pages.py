@@ -21,7 +21,7 @@ ROOT = Path(__file__).parents[1]
 PAGES = {
     str(path.relative_to(ROOT)): path for path in [ROOT / "README.md", *ROOT.glob("docs/**/*.md")]
 }
-LANGUAGES = {"python", "bash", "text", "toml"}
+LANGUAGES = {"markdown", "python", "bash", "text", "toml"}
 # These are followed by tests of their own, which put what they add into the library.
 FOLLOWED = {f"docs/adding{each}.md" for each in ("", "-data", "-prior", "-target")}
 # Pages whose program is done in three seconds; the others are slow tests.

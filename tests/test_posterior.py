@@ -551,6 +551,7 @@ def test_an_error_in_the_model_itself_is_its_own():
 @pytest.mark.parametrize(
     "name, method",
     {
+        "value_and_grad": lambda self, position, batch=None: (0.0, 0.0, PARAMS),
         "gradient": lambda self, position, batch=None: PARAMS,
         "add_prior": lambda self, position, loss, grads: (loss, loss, grads),
         "log_likelihood_of_rows": lambda self, position, x, y: jnp.zeros(len(y)),

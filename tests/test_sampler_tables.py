@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from sundman.recipes import RECIPES, tables
+from sundman import clocks, integrators
+from sundman.recipes import RECIPES, recipe, tables
 
 ROOT = Path(__file__).parents[1]
 
@@ -18,17 +19,50 @@ def test_every_recipe_is_in_every_table():
     for each in RECIPES.values():
         assert f"`{each.name}`" in tables.short()
         assert f"| `{each.name}` | {each.label} |" in tables.full()
-        assert each.option in tables.in_words().replace(";", ",").replace(": ", ", ").split(", ")
-        assert (f" {each.option}" in tables.in_words(for_networks=True)) or not each.for_networks
+        assert each.option in tables.names_by_kind().replace(";", ",").replace(": ", ", ").split(
+            ", "
+        )
+        assert (
+            f" {each.option}" in tables.names_by_kind(for_networks=True)
+        ) or not each.for_networks
 
 
-def test_every_recipe_has_its_paragraph():
-    page = (ROOT / "docs" / "samplers.md").read_text()
+def check_paragraphs(page):
     sections = {part.split("\n", 1)[0]: part for part in page.split("\n## ")[1:]}
     for name in RECIPES:
         (section,) = (text for title, text in sections.items() if name in title.split(", "))
         for part in ("$$", "- **Use** ", "- **Avoid** ", "- **One number**: "):
             assert part in section, f"docs/samplers.md, {name}: {part}"
+
+
+def test_every_recipe_has_its_paragraph():
+    check_paragraphs((ROOT / "docs" / "samplers.md").read_text())
+
+
+def test_a_second_recipe_of_a_name_is_refused():
+    facts = ("mine", integrators.euler_maruyama, clocks.constant)
+
+    def sgld(h):
+        """Another one."""
+
+    before = dict(RECIPES)
+    with pytest.raises(ValueError, match=r"recipe of this name already, .*overdamped\.sgld: call"):
+        recipe(*facts)(sgld)
+    assert before == RECIPES
+
+
+def test_a_cell_that_runs_again_replaces_its_recipe(monkeypatch):
+    def cell():
+        @recipe("mine", integrators.euler_maruyama, clocks.constant)
+        def mine(h):
+            """One of my own."""
+
+        return mine
+
+    monkeypatch.setitem(RECIPES, "mine", None)
+    del RECIPES["mine"]
+    assert cell() is not cell()
+    assert "mine" in RECIPES
 
 
 def test_rows_of_a_table_have_its_columns():

@@ -166,6 +166,33 @@ def test_optax_chains_and_schedules():
     np.testing.assert_allclose(same.values, fixed.values, rtol=1e-5)
 
 
+def rows():
+    return sundman.Posterior(
+        lambda w, x: x @ w, data=(np.ones((5, 2), np.float32), np.ones(5, np.float32))
+    )
+
+
+def run(**arguments):
+    settings = {"init": jnp.ones(2), "key": jax.random.key(0), "steps": 10, **arguments}
+    return sundman.sample(bowl, sundman.sgld(0.1), **settings)
+
+
+TRACED_CHOICES = {
+    "cycle": lambda cycle: sundman.cyclical_sgld(0.1, cycle=cycle),
+    "bins": lambda bins: sundman.contour_sgld(1e-3, low=0.0, high=9.0, bins=bins),
+    "lag": lambda lag: sundman.sa_sgld(0.1, **CLOCK, lag=lag),
+    "noise": lambda noise: sundman.sgld(0.1, noise=noise),
+    "per_coordinate": lambda flag: sundman.sgnht(0.1, per_coordinate=flag),
+    "rank": lambda rank: integrators.low_rank_baoab(rank=rank),
+    "size": lambda size: sundman.sgld(0.1).on_mean_loss(size),
+    "batch_size": lambda size: sundman.gradients.minibatch(rows(), size),
+    "every": lambda every: sundman.gradients.svrg(rows(), 2, every=every),
+    "steps": lambda steps: run(steps=steps),
+    "chains": lambda chains: run(chains=chains),
+    "burn_in": lambda burn_in: run(burn_in=burn_in),
+}
+
+
 class TestSettingsPerChain:
     steps = jnp.array([0.01, 0.05, 0.2])
 
@@ -256,6 +283,24 @@ class TestSettingsPerChain:
         with pytest.raises(TypeError, match=r"one number, got an array of shape \(3,\).*jax.vmap"):
             sundman.sgld(self.steps)
 
+    def test_two_lengths_of_settings_are_refused(self):
+        integrator = jax.vmap(integrators.euler_maruyama)(jnp.ones(2))
+        clock = jax.vmap(sundman.clocks.constant)(self.steps)
+        with pytest.raises(ValueError, match="settings of the sampler are for 2 chains and for 3"):
+            sundman.sample(
+                bowl,
+                sundman.compose(integrator, clock),
+                init=jnp.ones(2),
+                key=jax.random.key(0),
+                chains=3,
+                steps=10,
+            )
+
+    @pytest.mark.parametrize("name", TRACED_CHOICES)
+    def test_a_choice_cannot_be_traced(self, name):
+        with pytest.raises(TypeError, match=f"{name} is a choice.*cannot be traced"):
+            jax.vmap(TRACED_CHOICES[name])(jnp.arange(4, 7))
+
 
 class TestUnits:
     def test_a_learning_rate_is_a_time_by_the_scheme(self):
@@ -322,7 +367,7 @@ def test_every_recipe_has_a_row_in_the_battery():
 
 
 class TestAsUsed:
-    """What reviewers tried."""
+    """What people do with them."""
 
     def test_a_tuner_may_change_any_number_of_a_compiled_program(self):
         x = jnp.ones(2)

@@ -383,6 +383,22 @@ def test_noise_is_never_shared_by_accident():
         optax.chain(optax.clip(1.0), sundman.sgld(0.1)).init(PARAMS)
 
 
+def test_members_of_an_ensemble_do_not_share_the_key_of_a_sampler():
+    members = jax.tree.map(lambda leaf: jnp.stack([leaf, leaf]), PARAMS)
+    keys = jax.random.split(jax.random.key(0), 2)
+    shared = sundman.sgld(0.1).with_key(keys[0])
+    for transformation in (shared, optax.chain(optax.clip(1.0), shared)):
+        with pytest.raises(TypeError, match=r"one key.*jax.vmap\(sampler.init\)\(params, keys\)"):
+            jax.vmap(transformation.init)(members)
+    own = [
+        jax.vmap(lambda params, key: sundman.sgld(0.1).with_key(key).init(params))(members, keys),
+        jax.vmap(shared.init)(members, keys),
+    ]
+    for states in own:
+        assert (states.key[0] != states.key[1]).any()
+    jax.vmap(sundman.sgld(0.1, temperature=0.0).with_key(keys[0]).init)(members)  # has no noise
+
+
 def test_bad_gradients():
     sampler = sundman.sgld(0.1)
     state = sampler.init(PARAMS, jax.random.key(0))

@@ -180,8 +180,8 @@ def _with_registered_names(text: str | None) -> str | None:
     if text is None or "{" not in text:
         return text
     return text.format(
-        samplers=tables.in_words(),
-        network_samplers=tables.in_words(for_networks=True),
+        samplers=tables.names_by_kind(),
+        network_samplers=tables.names_by_kind(for_networks=True),
         targets=", ".join(targets.names()),
         data=", ".join(data.names()),
         priors=", ".join(priors.names()),

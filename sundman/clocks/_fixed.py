@@ -180,7 +180,7 @@ class Cyclical(_FromStep):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check.choices_are_static(cycle=self.cycle, explore=self.explore)
+        check.choices_are_static(explore=self.explore)
         check.count("cycle", self.cycle, least=1)
         if self.explore is not None:
             self._set(explore=_steps_of(self.explore, self.cycle))

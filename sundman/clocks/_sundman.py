@@ -42,7 +42,7 @@ from sundman.clocks.base import (
     time_dtype,
 )
 from sundman.clocks.monitors import Monitor, as_monitor
-from sundman.split_gradient import squared_norm
+from sundman.native.split_gradient import squared_norm
 from sundman.units import LearningRate, monitor_scale
 from sundman.value import Number, derived, static
 
@@ -83,6 +83,20 @@ class Constants(NamedTuple):
     shortest: Number
     span: Number
     stretch: Number | None
+
+
+def _check_no_clock(dtau: object) -> None:
+    """dtau is not a schedule or a clock; raise with what to write instead."""
+    if isinstance(dtau, Clock):
+        raise TypeError(
+            f"dtau must be a number, got the clock {dtau!r}: any clock goes with any integrator by "
+            "sundman.compose(integrator, clock)"
+        )
+    if callable(dtau):
+        raise TypeError(
+            "dtau must be a number, got a function: a schedule multiplies the clock, "
+            "sundman.compose(integrator, clocks.times(clocks.sundman(dtau, ...), schedule))"
+        )
 
 
 class Sundman(Clock):
@@ -134,6 +148,7 @@ class Sundman(Clock):
     constants: Constants | None = derived()
 
     def __post_init__(self) -> None:
+        _check_no_clock(self.dtau)
         step_size(dtau=self.dtau)
         if (self.alpha is None and self.a is None) or self.M is None:
             raise TypeError(

@@ -92,7 +92,7 @@ class Clock(Value):
 
     @property
     def takes_split_gradients(self) -> bool:
-        """Whether ``tick`` takes gradients in two parts (:mod:`sundman.split_gradient`)."""
+        """Whether ``tick`` takes gradients in two parts (:mod:`sundman.native.split_gradient`)."""
         return False
 
     @property

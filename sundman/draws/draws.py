@@ -16,7 +16,7 @@ from jax import Array
 
 from sundman import _chunks, check, estimate
 from sundman._types import DrawsArray, PyTree, Settings
-from sundman.draws import resampling
+from sundman.draws import exports
 from sundman.draws.facts import RunFacts
 from sundman.draws.online import Average
 from sundman.draws.trust import Ended, Verdict, settings_of_chain
@@ -244,12 +244,18 @@ class Draws:
         return estimate.ess(self, f)
 
     def resample(self, key: Array, n: int, *, per_chain: bool = False) -> Draws:
-        """n draws of equal weight, in proportion to the weights, by systematic resampling.
+        """Draws of equal weight, in proportion to the weights, by systematic resampling.
 
-        All chains are joined into one; with ``per_chain`` each gives n draws, and those that
-        diverged are left out.
+        Args:
+          key: a JAX random key.
+          n: how many draws, of each chain with ``per_chain`` and of all of them without.
+          per_chain: keep the chains apart, without those that diverged; otherwise all are joined
+            into one.
+
+        Returns:
+          The draws, which have weight 1.
         """
-        pick = resampling.rows_per_chain if per_chain else resampling.pooled_rows
+        pick = exports.rows_per_chain if per_chain else exports.pooled_rows
         rows, chains = pick(self.weight, self.lost, key, n)
 
         def take(leaf: DrawsArray) -> np.ndarray:
@@ -287,9 +293,7 @@ class Draws:
         Returns:
           The draws with their statistics, see :func:`sundman.draws.exports.inference_data`.
         """
-        from sundman.draws.exports import inference_data
-
-        return inference_data(self, resample=resample, key=key)
+        return exports.inference_data(self, resample=resample, key=key)
 
 
 def open_draws(path: str | os.PathLike[str], like: Mapping[str, PyTree] | None = None) -> Draws:

@@ -50,8 +50,8 @@ def compensated(high: Array, low: Array, term: Array) -> tuple[Array, Array]:
     """(high + low) + term as two numbers of the same precision: what is rounded off goes to low."""
     total = high + term
     larger = jnp.abs(high) >= jnp.abs(term)
-    lost = jnp.where(larger, (high - total) + term, (term - total) + high)
-    low = low + lost
+    rounding_error = jnp.where(larger, (high - total) + term, (term - total) + high)
+    low = low + rounding_error
     new = total + low  # kept normalised, so that high is the nearest number to the sum
     return new, (total - new) + low
 

@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import jax
 import numpy as np
 
-from sundman import _chunks
+from sundman import _chunks, check
 from sundman._types import DrawsArray
 from sundman.estimate.moments import (
     Estimate,
@@ -123,8 +123,8 @@ def _covariance(f: np.ndarray, window: _Window) -> tuple[np.ndarray, np.ndarray]
     weight = window.weight[..., None]
     f = np.where(weight > 0, f, 0.0)
     f = f - (weight * f).sum((0, 1)) / weight.sum()
-    found = moments(f * window.work[..., None], window.weight)
-    return found.mean, found.error
+    covariance = moments(f * window.work[..., None], window.weight)
+    return covariance.mean, covariance.error
 
 
 def step_bias(draws: Draws, f: Function | None = None) -> Estimate | None:
@@ -145,6 +145,7 @@ def step_bias(draws: Draws, f: Function | None = None) -> Estimate | None:
     Returns:
       The bias and its error; None if the work was not recorded.
     """
+    check.draws(draws)
     if not follows_work(draws):
         return None
     weight = weights(draws)

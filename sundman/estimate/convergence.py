@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 
 def split_rhat(draws: Draws, f: Function | None = None) -> PyTree:
     """Split R-hat of each component of f; near 1 when the chains sample one law."""
+    check.draws(draws)
     half = len(draws) // 2
     if half < 2:
         raise ValueError(f"split R-hat needs 4 draws or more per chain, got {len(draws)}")
@@ -98,6 +99,7 @@ def kernel_stein_discrepancy(
     Returns:
       The discrepancy, 0 or more.
     """
+    check.draws(draws)
     return with_reference(
         draws, potential, temperature=temperature, scale=scale, most=most, seed=seed
     )[0]

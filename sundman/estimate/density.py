@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 import jax
 import numpy as np
 
+from sundman import check
 from sundman._chunks import IN_MEMORY, component_slices, draw_slices, elements_per_pass
 from sundman._types import DrawsArray, PyTree
 from sundman.estimate.moments import Function, flat_blocks, shaped, values_of, weights
@@ -83,6 +84,7 @@ def histogram(draws: Draws, edges: tuple[np.ndarray, ...], f: Function | None = 
     Returns:
       The share of the weight in each cell.
     """
+    check.draws(draws)
     weight = np.asarray(draws.weight, np.float64)
     counts = np.zeros(tuple(len(axis) - 1 for axis in edges))
     for part, block in flat_blocks(draws, f):

@@ -30,7 +30,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from sundman import _chunks
+from sundman import _chunks, check
 from sundman._types import DrawsArray, PyTree
 
 if TYPE_CHECKING:
@@ -199,6 +199,7 @@ def evaluate_blocks(draws: Draws, f: Function | None = None) -> Iterator[tuple[s
 
 def evaluate(draws: Draws, f: Function | None = None) -> PyTree:
     """f at every draw, (chain, draw, ...); ``None`` is the kept value itself. All in memory."""
+    check.draws(draws)
     if f is None:
         return jax.tree.map(np.asarray, draws.values)
     blocks = [values for _, values in evaluate_blocks(draws, f)]
@@ -216,6 +217,7 @@ def flat_blocks(draws: Draws, f: Function | None = None) -> Iterator[tuple[slice
 
 def weights(draws: Draws) -> np.ndarray:
     """The weights in double precision, if there are any."""
+    check.draws(draws)
     weight = np.asarray(draws.weight, np.float64)
     if not weight.sum() > 0:
         raise ValueError("every weight is 0: all chains diverged, there is nothing to average")

@@ -35,9 +35,9 @@ from sundman._trees import leaf_paths
 from sundman._types import DrawsArray, PyTree
 from sundman.estimate.moments import Estimate, evaluate, moments, weights
 from sundman.gradients import Exact, GradientEstimator, Noisy, Potential, minibatch
+from sundman.native.split_gradient import dense
 from sundman.noise import Stream, two_point
 from sundman.posterior import Posterior
-from sundman.split_gradient import dense
 from sundman.targets import Target
 
 if TYPE_CHECKING:
@@ -92,11 +92,13 @@ def configurational_temperature(draws: Draws, potential: Potential | None = None
     With a potential c is the weighted mean of the draws. Without one the recorded statistic
     ``"virial"`` is averaged, which has c = 0 and the gradients that the sampler used.
     """
+    check.draws(draws)
     return _average(virial_of(draws, potential), weights(draws))
 
 
 def kinetic_temperature(draws: Draws) -> Estimate:
     """|p|^2 / d averaged over the draws, from the statistic ``"kinetic_temperature"``."""
+    check.draws(draws)
     recorded = _recorded(draws, "kinetic_temperature", "of a sampler that has momenta")
     return _average(recorded, weights(draws))
 
@@ -116,6 +118,7 @@ def temperature_by_block(
     Returns:
       The temperatures and their standard errors, one for each block.
     """
+    check.draws(draws)
     check.count("blocks", blocks, least=1)
     if len(draws) < blocks:
         raise ValueError(f"blocks={blocks} is more than the {len(draws)} draws per chain")
@@ -179,6 +182,7 @@ def stiff_temperature(
     Returns:
       Value and standard error for each direction, the stiffest first.
     """
+    check.draws(draws)
     check.count("directions", directions, least=1)
     if most is not None:
         check.count("most", most, least=_FEWEST)
@@ -219,6 +223,7 @@ def curvature_temperature(
     Returns:
       The temperature and its standard error.
     """
+    check.draws(draws)
     check.count("probes", probes, least=1)
     check.count("most", most, least=_FEWEST)
     if rows is not None:

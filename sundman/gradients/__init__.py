@@ -24,8 +24,7 @@ from sundman.gradients.control_variates import (
     saga,
     svrg,
 )
-from sundman.gradients.importance import Importance, importance
-from sundman.gradients.minibatch import Minibatch, Streamed, minibatch
+from sundman.gradients.minibatch import Importance, Minibatch, Streamed, importance, minibatch
 from sundman.posterior import Evaluation
 
 __all__ = [

@@ -22,7 +22,7 @@ from sundman import check
 from sundman._types import PyTree
 from sundman.noise import Purpose, Stream, gaussian, substream
 from sundman.posterior import BatchLike, Evaluation
-from sundman.value import Number, Value, as_value, in_words, public_name
+from sundman.value import Number, Value, as_value, describe_value, public_name
 
 Potential = Callable[[PyTree], Array]
 
@@ -82,7 +82,7 @@ class GradientEstimator(Value):
             value = getattr(self, each.name)
             choice = each.metadata.get("static", False)
             if choice or isinstance(value, (Value, bool, int, float)):
-                arguments.append(f"{each.name}={in_words(value)}")
+                arguments.append(f"{each.name}={describe_value(value)}")
         ours = cls.__module__.startswith("sundman.gradients")
         name = f"gradients.{public_name(cls)}" if ours else cls.__qualname__
         return f"{name}({', '.join(arguments)})"

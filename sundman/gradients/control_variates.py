@@ -52,9 +52,9 @@ from sundman._types import PyTree
 from sundman.data.batches import permute, take_rows
 from sundman.gradients.base import GradientEstimator, RemembersGradients
 from sundman.gradients.minibatch import Minibatch, in_memory
+from sundman.native.split_gradient import dense
 from sundman.noise import Purpose, Stream, fold
 from sundman.posterior import Batch, BatchLike, Posterior
-from sundman.split_gradient import dense
 from sundman.value import array, static
 
 _ROWS_PER_PASS = 4096
@@ -324,8 +324,10 @@ class Saga(RemembersGradients):
         each = jax.tree.map(lambda table, now: table.at[rows].set(now), memory.each, new)
         added = jax.tree.map(jnp.subtract, change, memory.lost)
         total = jax.tree.map(jnp.add, memory.total, added)
-        lost = jax.tree.map(lambda s, before, a: (s - before) - a, total, memory.total, added)
-        return value, dense(grads), GradientTable(each, total, lost)
+        rounding_error = jax.tree.map(
+            lambda s, before, a: (s - before) - a, total, memory.total, added
+        )
+        return value, dense(grads), GradientTable(each, total, lost=rounding_error)
 
 
 def saga(posterior: Posterior, batch_size: int, *, limit_bytes: int = GIGABYTE) -> Saga:

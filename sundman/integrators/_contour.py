@@ -85,7 +85,6 @@ class Contour(Integrator):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check.choices_are_static(bins=self.bins, learn=self.learn)
         check.count("bins", self.bins, least=2)
         if self.learn is not None:
             check.count("learn", self.learn, least=0)

@@ -167,7 +167,6 @@ class Baoab(KineticLangevin):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check.choices_are_static(work=self.work)
         check.flag(work=self.work)
 
     @property

@@ -86,7 +86,6 @@ class LowRankBaoab(KineticLangevin):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check.choices_are_static(rank=self.rank, every=self.every)
         check.count("rank", self.rank, least=1)
         check.count("every", self.every, least=2)
         self._settle(share=check.positive, memory=check.decay)

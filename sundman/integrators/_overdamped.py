@@ -34,8 +34,8 @@ from jax import Array
 
 from sundman._types import PyTree
 from sundman.integrators.base import Integrator, cast_like, check_noise, langevin, per_leaf
+from sundman.native.split_gradient import dense
 from sundman.noise import Noise, Stream, gaussian, named
-from sundman.split_gradient import dense
 from sundman.value import static
 
 

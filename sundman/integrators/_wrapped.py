@@ -130,7 +130,6 @@ class Interleaved(Wrapped):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check.choices_are_static(every=self.every)
         check.count("every", self.every, least=1)
         name = type(self.moves_by).__name__
         if self.moves_by.needs_value:
@@ -274,7 +273,6 @@ class Staged(Wrapped):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check.choices_are_static(cycle=self.cycle, explore=self.explore)
         check.count("cycle", self.cycle, least=1)
         check.count("explore", self.explore, least=0)
         if self.explore >= self.cycle:

@@ -16,9 +16,9 @@ from jax import Array
 from sundman import check, native
 from sundman._types import PyTree
 from sundman.clocks.base import Stages
+from sundman.native.split_gradient import dense, grad_and_precision
 from sundman.noise import Noise, Stream, gaussian, named
 from sundman.noise.gaussian import gaussian_leaf
-from sundman.split_gradient import dense, grad_and_precision
 from sundman.value import Number, Settings, Value, public_name, settings_of, static
 
 

@@ -73,7 +73,16 @@ def fits(leaf: Array | jax.ShapeDtypeStruct) -> bool:
 
 
 def normals(stream: Stream, shape: tuple[int, ...], offset: int = 0) -> Array:
-    """Independent N(0, 1) numbers in single precision."""
+    """Independent N(0, 1) numbers in single precision.
+
+    Args:
+      stream: the key and the step.
+      shape: that of the array.
+      offset: the number of its first element among all that this step draws.
+
+    Returns:
+      The array.
+    """
     check_range(offset + math.prod(shape))
     call = jax.ffi.ffi_call(
         "sundman_normals",
@@ -92,7 +101,20 @@ def update(
     scale: Array,
     offset: int = 0,
 ) -> Array:
-    """theta - dt (grad + precision theta) + scale eps, the first normal being ``offset``."""
+    """A Langevin step in one pass: theta - dt (grad + precision theta) + scale eps.
+
+    Args:
+      stream: the key and the step, for eps.
+      theta: the position, in single precision; its memory may be that of the result.
+      grad: the gradient of U without its Gaussian prior.
+      precision: of that prior, 1 over its variance.
+      dt: the time of the step.
+      scale: of the noise.
+      offset: the number of the first normal among all that this step draws.
+
+    Returns:
+      The position after the step.
+    """
     check_range(offset + theta.size)
     call = jax.ffi.ffi_call(
         "sundman_update",
@@ -106,7 +128,16 @@ def update(
 
 
 def products(theta: Array, grad: Array, precision: Array | float = 0.0) -> Array:
-    """The sums of G^2, G theta and theta^2 for G = grad + precision theta, in one pass."""
+    """The sums of G^2, G theta and theta^2 for G = grad + precision theta, in one pass.
+
+    Args:
+      theta: the position, in single precision.
+      grad: the gradient of U without its Gaussian prior.
+      precision: of that prior, 1 over its variance.
+
+    Returns:
+      The three sums.
+    """
     call = jax.ffi.ffi_call(
         "sundman_products", jax.ShapeDtypeStruct((3,), jnp.float32), vmap_method="broadcast_all"
     )

@@ -43,7 +43,16 @@ def _rotate_left(word: Array, bits: int) -> Array:
 def threefry2x32(
     key: tuple[Array, Array], counter: tuple[Array, Array], rounds: int = DEFAULT_ROUNDS
 ) -> tuple[Array, Array]:
-    """Encrypt a two-word counter with a two-word key: two uniform 32-bit words."""
+    """Encrypt a two-word counter with a two-word key.
+
+    Args:
+      key: two 32-bit words.
+      counter: two 32-bit words, or two arrays of them.
+      rounds: how often they are mixed; 20 is the conservative choice.
+
+    Returns:
+      Two uniform 32-bit words for each counter.
+    """
     schedule = (key[0], key[1], key[0] ^ key[1] ^ jnp.uint32(_PARITY))
     left, right = counter[0] + schedule[0], counter[1] + schedule[1]
     for i in range(rounds):
@@ -75,6 +84,14 @@ def fold(words: Array, number: Array | int, purpose: int) -> Array:
     """A new key from a key, a purpose (1 or more) and a number; always 20 rounds.
 
     With purpose 0 it would be ``jax.random.fold_in``, whose keys the user may hold already.
+
+    Args:
+      words: the two words of a key.
+      number: which of the new keys, such as the number of a chain.
+      purpose: what it is for, one of :class:`Purpose` or 100 and more.
+
+    Returns:
+      The two words of the new key.
     """
     counter = (jnp.uint32(purpose), jnp.asarray(number, jnp.uint32))
     return jnp.stack(threefry2x32((words[0], words[1]), counter, CONSERVATIVE_ROUNDS))
@@ -147,7 +164,17 @@ def words_at(stream: Stream, counter: Array, low: bool = False) -> tuple[Array, 
 def words(
     stream: Stream, shape: tuple[int, ...], offset: int = 0, low: bool = False
 ) -> tuple[Array, Array]:
-    """Two random words for each element of an array that starts at element ``offset``."""
+    """Two random words for each element of an array.
+
+    Args:
+      stream: the key and the step.
+      shape: that of the array.
+      offset: the number of its first element among all that this step draws.
+      low: two further words instead, for 64-bit draws.
+
+    Returns:
+      Two arrays of 32-bit words.
+    """
     return words_at(stream, counters(stream, shape, offset), low)
 
 

@@ -26,7 +26,7 @@ from sundman.paper.toys import Toy, ToyRun, Weighting
 from sundman.report.model import Table, Verdict
 
 PSI: SundmanSettings = {"m": 0.1, "M": 10.0, "r": 0.5, "psi": "published"}
-MEMORY: SundmanSettings = {**PSI, "alpha": 5.0}
+CLOCK_WITH_MEMORY: SundmanSettings = {**PSI, "alpha": 5.0}
 FORGETFUL: SundmanSettings = {**PSI, "alpha": 1e4, "omega": 1e-4}  # rho = 0: zeta_{n+1} = g_n
 ORDER_DTAU, NOISE_DTAU, SIGMA = 0.02, 0.0125, 2.0
 _NO_BIAS = 0.005  # of a limit, as a share of the exact value
@@ -99,15 +99,17 @@ def run(task: Task) -> Findings:
     """Run what is missing, then fits, table, figures and verdicts."""
     lagging: SundmanSettings = {**FORGETFUL, "lag": "full"}
     runs = {
-        "order": series(task, "order", ORDER_DTAU, 0, clock=MEMORY),
-        "arriving": series(task, "arriving", ORDER_DTAU, 0, clock=MEMORY, weighting="arriving"),
+        "order": series(task, "order", ORDER_DTAU, 0, clock=CLOCK_WITH_MEMORY),
+        "arriving": series(
+            task, "arriving", ORDER_DTAU, 0, clock=CLOCK_WITH_MEMORY, weighting="arriving"
+        ),
         "memoryless": series(task, "memoryless", NOISE_DTAU, 20, clock=FORGETFUL, sigma=SIGMA),
         "lagged": series(task, "lagged", NOISE_DTAU, 20, clock=lagging, sigma=SIGMA),
-        "memory": series(task, "memory", NOISE_DTAU, 20, clock=MEMORY, sigma=SIGMA),
+        "memory": series(task, "memory", NOISE_DTAU, 20, clock=CLOCK_WITH_MEMORY, sigma=SIGMA),
     }
     curves = {name: curve_of(each) for name, each in runs.items()}
     curves["unweighted"] = curve_of(runs["order"], "unweighted")
-    path = theory_assumptions.convergence(task, MEMORY)
+    path = theory_assumptions.convergence(task, CLOCK_WITH_MEMORY)
     rate = theory_assumptions.rate_of(path)
     conditions, (zetas, keeps_target) = (
         theory_assumptions.moments(),
@@ -118,7 +120,7 @@ def run(task: Task) -> Findings:
     return Findings(
         settings={
             "target": "x^4/4 + x^2/2",
-            "clock": MEMORY,
+            "clock": CLOCK_WITH_MEMORY,
             "memoryless clock": FORGETFUL,
             "dtau": {"order": ORDER_DTAU, "noise": NOISE_DTAU},
             "sigma": SIGMA,

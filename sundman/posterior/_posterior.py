@@ -22,6 +22,7 @@ from sundman._types import PyTree
 from sundman.data.base import as_examples, as_inputs
 from sundman.data.streaming import HostBatches
 from sundman.likelihoods import Likelihood
+from sundman.native.split_gradient import SplitGradient, dense
 from sundman.posterior.evaluation import (
     LIKELIHOOD,
     Batch,
@@ -37,13 +38,13 @@ from sundman.posterior.evaluation import (
 )
 from sundman.priors import Prior, Rules
 from sundman.priors.base import squares_suffice
-from sundman.split_gradient import SplitGradient, dense
-from sundman.value import Number, Value, array, in_words, static
+from sundman.value import Number, Value, array, describe_value, static
 
 _CATEGORICAL = likelihoods.categorical()
 _STANDARD_NORMAL = priors.gaussian(1.0)
 
 _FIXED = {
+    "value_and_grad": "potential does not go through it",
     "gradient": "samplers take G from value_and_grad, not from it",
     "add_prior": "potential does not go through it",
     "log_likelihood_of_rows": "only estimators that go row by row go through it",
@@ -73,8 +74,8 @@ class Posterior(Value):
     """The posterior of ``apply(params, x)`` with a likelihood, a prior and data.
 
     A subclass may replace ``pointwise``, ``log_likelihood``, ``log_prior`` or ``potential``: every
-    gradient estimator follows it, or refuses and says why. A subclass that replaces ``gradient``
-    or another method that is only made of these is refused with a TypeError.
+    gradient estimator follows it, or refuses and says why. A subclass that replaces
+    ``value_and_grad`` or another method that is only made of these is refused with a TypeError.
 
     Args:
       apply: the model, (params, x) -> outputs; params any pytree of float arrays.
@@ -322,10 +323,10 @@ class Posterior(Value):
         options: dict[str, object] = {"likelihood": self.likelihood, "prior": self.prior}
         if self.temperature is not None:
             options["temperature"] = self.temperature
-        text = ", ".join(f"{name}={in_words(value)}" for name, value in options.items())
+        text = ", ".join(f"{name}={describe_value(value)}" for name, value in options.items())
         streamed = "streamed " if self.host is not None else ""
         rows = f"<{streamed}{self.size} rows>"
-        return f"{type(self).__qualname__}({in_words(self.apply)}, data={rows}, {text})"
+        return f"{type(self).__qualname__}({describe_value(self.apply)}, data={rows}, {text})"
 
     def _assigned(self, params: PyTree) -> list[tuple[str, Prior, Array]]:
         """(path, prior, array) for every array of the parameters."""

@@ -42,6 +42,7 @@ from sundman import check, priors
 from sundman._types import PyTree
 from sundman.integrators import interleaved
 from sundman.models import NonCentred
+from sundman.native.split_gradient import dense
 from sundman.noise import Purpose, Stream, substream
 from sundman.posterior._posterior import Posterior
 from sundman.posterior.evaluation import (
@@ -51,7 +52,6 @@ from sundman.posterior.evaluation import (
     prior_name,
 )
 from sundman.samplers import Sampler
-from sundman.split_gradient import dense
 from sundman.value import Number, Value, array, static
 
 Pairs: TypeAlias = Sequence[tuple[Sequence[str], Sequence[str]]]

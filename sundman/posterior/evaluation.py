@@ -50,8 +50,8 @@ class Evaluation(NamedTuple):
       loss: the likelihood's part of U, cheap to have: a sign of whether U is finite.
       value: U.
       grads: G, at full-data scale; where the native kernels are used, leaves may be
-        :class:`sundman.split_gradient.SplitGradient`, of which
-        :func:`sundman.split_gradient.dense` makes arrays.
+        :class:`sundman.native.split_gradient.SplitGradient`, of which
+        :func:`sundman.native.split_gradient.dense` makes arrays.
     """
 
     loss: Array

@@ -16,7 +16,7 @@ from jax import Array
 
 from sundman._types import PyTree
 from sundman.priors.base import Prior
-from sundman.value import Value, in_words, public_name, static
+from sundman.value import Value, describe_value, public_name, static
 
 Pattern = str | Callable[[str, Array], bool]
 
@@ -49,7 +49,7 @@ class Rules(Value):
 
     def __repr__(self) -> str:
         """As the mapping that makes them."""
-        rules = zip(map(in_words, self.patterns), self.priors, strict=True)
+        rules = zip(map(describe_value, self.patterns), self.priors, strict=True)
         return f"{{{', '.join(f'{pattern}: {prior!r}' for pattern, prior in rules)}}}"
 
 

@@ -146,12 +146,23 @@ def recipe(
 
     def register(make: _Make) -> _Make:
         name = make.__name__
+        known = RECIPES.get(name)
+        if known is not None and _place(known.make) != _place(make):
+            raise ValueError(
+                f"there is a recipe of this name already, {_place(known.make)}: call the function "
+                f"something else than {name!r}"
+            )
         RECIPES[name] = Recipe(
             name, label, make, integrator, clock, in_cycles, for_networks, suggest
         )
         return make
 
     return register
+
+
+def _place(function: Callable[..., object]) -> str:
+    """Where a function is written: a cell or a module that runs again replaces its own recipes."""
+    return f"{function.__module__}.{function.__qualname__}"
 
 
 def label_of(sampler: Sampler) -> str:

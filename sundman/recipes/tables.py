@@ -13,11 +13,14 @@ import sys
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
-from sundman import citations
+from sundman import citations, integrators
 from sundman.recipes import RECIPES, Recipe
 
 _ROOT = Path(__file__).parents[2]
-_PAGES = ("README.md", "docs/samplers.md", "docs/cli.md")
+_PAGES = (
+    *("README.md", "docs/samplers.md", "docs/cli.md"),
+    *("docs/api/samplers.md", "docs/api/integrators.md"),
+)
 
 
 def _order(recipe: Recipe) -> str:
@@ -91,7 +94,7 @@ def full() -> str:
     return _table(head, ([*row(each), _papers(each)] for each in ordered()))
 
 
-def in_words(*, for_networks: bool = False) -> str:
+def names_by_kind(*, for_networks: bool = False) -> str:
     """The names on the command line, by what their step is and whether they are biased."""
     shown = [each for each in ordered() if each.for_networks or not for_networks]
     groups: dict[str, list[str]] = {}
@@ -108,11 +111,32 @@ def in_words(*, for_networks: bool = False) -> str:
     return "; ".join(f"{kind}: {', '.join(names)}" for kind, names in groups.items())
 
 
+def _api(path: str, names: Iterable[str], **options: str) -> str:
+    """What makes the API page of these names of a package."""
+    lines = [f"members: [{', '.join(names)}]", *(f"{key}: {options[key]}" for key in options)]
+    return "\n".join([f"::: {path}", "    options:", *(f"      {line}" for line in lines)])
+
+
+def recipes_api() -> str:
+    """The API page of the recipes."""
+    headless = {"show_root_heading": "false", "show_root_toc_entry": "false"}
+    return _api("sundman", (each.name for each in ordered()), **headless)
+
+
+def integrators_api() -> str:
+    """The API page of the integrators."""
+    return _api("sundman.integrators", integrators.__all__)
+
+
 REGIONS: dict[str, Callable[[], str]] = {
     "samplers": short,
     "sampler-facts": full,
-    "sampler-names": lambda: f"Samplers of `sundman toy`, {in_words()}.",
-    "network-sampler-names": lambda: f"Samplers of `sundman bnn`, {in_words(for_networks=True)}.",
+    "sampler-names": lambda: f"Samplers of `sundman toy`, {names_by_kind()}.",
+    "network-sampler-names": lambda: (
+        f"Samplers of `sundman bnn`, {names_by_kind(for_networks=True)}."
+    ),
+    "recipes-api": recipes_api,
+    "integrators-api": integrators_api,
 }
 
 

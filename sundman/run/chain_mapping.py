@@ -26,8 +26,8 @@ from sundman._types import PyTree
 from sundman.run.step import Plan
 from sundman.samplers import Sampler
 
-_LARGE = 10_000  # elements of a position: a network
-_FEW = 31  # chains
+_LARGE_POSITION = 10_000  # elements: a network
+_FEW_CHAINS = 31
 _SETTINGS: dict[str, Callable[..., AbstractContextManager[object]]] = {
     "jax_enable_x64": jax.enable_x64,
     "jax_debug_nans": jax.debug_nans,
@@ -69,7 +69,7 @@ def runs_sequentially(positions: PyTree, side_by_side: bool | None = None) -> bo
     leaves = jax.tree.leaves(positions)
     if side_by_side is not None:
         return len(leaves[0]) > 1 and not side_by_side
-    few = len(leaves[0]) <= _FEW
+    few = len(leaves[0]) <= _FEW_CHAINS
     return len(leaves[0]) > 1 and (few or _is_large(leaves)) and jax.default_backend() == "cpu"
 
 
@@ -80,7 +80,7 @@ def runs_in_threads(positions: PyTree) -> bool:
 
 
 def _is_large(leaves: Sequence[Array]) -> bool:
-    return sum(math.prod(leaf.shape[1:]) for leaf in leaves) >= _LARGE
+    return sum(math.prod(leaf.shape[1:]) for leaf in leaves) >= _LARGE_POSITION
 
 
 def map_in_threads(

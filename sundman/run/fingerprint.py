@@ -42,7 +42,7 @@ from sundman.samplers import SamplerState
 from sundman.split_gradient import dense
 from sundman.store.structure import structure_to_json
 from sundman.targets import Target
-from sundman.value import Value, in_words
+from sundman.value import Value, describe_value
 
 _STEPS = (0, 1, 1_000, 1_000_000)  # at which the sampler makes a step
 _LATER_STEPS = 64  # at which the clock is asked for dt
@@ -68,11 +68,11 @@ def _describe_value(value: object, name: str) -> Settings:
     if value is None or isinstance(value, (bool, int, float, str)):
         return {name: value}
     if callable(value):
-        return {name: in_words(value)}
+        return {name: describe_value(value)}
     leaves = jax.tree.leaves(value)
     if leaves and all(isinstance(leaf, (jax.Array, np.ndarray, np.generic)) for leaf in leaves):
         return {name: _checksum(value)}
-    return {name: in_words(value)}
+    return {name: describe_value(value)}
 
 
 def _checksum(tree: PyTree) -> str:

@@ -25,7 +25,7 @@ from sundman.noise import Stream
 from sundman.posterior import Posterior
 from sundman.samplers import Sampler
 from sundman.targets import Target
-from sundman.value import Value, as_value, in_words
+from sundman.value import Number, Value, as_value, describe_value
 
 TargetLike: TypeAlias = Potential | Target | Posterior | GradientEstimator
 """What :func:`sundman.sample` takes as its target."""
@@ -112,35 +112,36 @@ def settle_units(target: TargetLike, sampler: Sampler) -> Sampler:
 
 def settle_temperature(target: TargetLike, sampler: Sampler) -> Sampler:
     """The sampler at the temperature that it or the target was given, if they agree."""
-    stated = target if isinstance(target, Target) else posterior_of(target)
-    wanted = None if stated is None else stated.temperature
-    has = sampler.integrator.temperature
-    if wanted is None and has is None:
-        wanted = 1.0
-    if wanted is None or (isinstance(stated, Target) and wanted == 1.0 and has is not None):
-        return sampler  # a target is at temperature 1 unless it says otherwise
-    if has is None:
-        return sampler.with_temperature(wanted)
-    if isinstance(has, Tracer) or np.all(np.asarray(has) == wanted):
-        return sampler
-    raise ValueError(
-        f"the target has temperature={wanted!r} and the sampler temperature={in_words(has)}; "
-        "give it to one of them, or the same to both"
-    )
+    given = sampler.integrator.temperature
+    settled = temperature_of(target, given)
+    return sampler.with_temperature(settled) if given is None else sampler
 
 
-def temperature_of(target: TargetLike, given: float | None) -> float:
+def tuning_temperature(target: TargetLike, given: Number | None) -> float:
+    """The temperature of a run that tunes itself, for which it must not be 0."""
+    settled = float(temperature_of(target, given))
+    if settled == 0.0:
+        raise ValueError(
+            "a sampler that tunes itself needs a temperature greater than 0, and the target has "
+            "temperature=0.0: give a sampler, such as sundman.sgld(h)"
+        )
+    return settled
+
+
+def temperature_of(target: TargetLike, given: Number | None) -> Number:
     """The temperature that was given or that the target has, if they agree; or 1."""
     stated = target if isinstance(target, Target) else posterior_of(target)
     wanted = None if stated is None else stated.temperature
-    if given is None or (isinstance(stated, Target) and wanted == 1.0):
-        return float(given or wanted or 1.0)
-    if wanted is not None and wanted != given:
-        raise ValueError(
-            f"the target has temperature={wanted!r} and the sampler temperature={given!r}; give "
-            "it to one of them, or the same to both"
-        )
-    return float(given)
+    if given is None:
+        return 1.0 if wanted is None else wanted
+    if wanted is None or (isinstance(stated, Target) and wanted == 1.0):
+        return given  # a target is at temperature 1 unless it says otherwise
+    if isinstance(given, Tracer) or np.all(np.asarray(given) == wanted):
+        return given
+    raise ValueError(
+        f"the target has temperature={wanted!r} and the sampler "
+        f"temperature={describe_value(given)}; give it to one of them, or the same to both"
+    )
 
 
 def _value(target: TargetLike) -> tuple[Callable[[PyTree], Array], Callable[[PyTree], PyTree]]:
@@ -166,9 +167,26 @@ def _is_scalar(value: Callable[[PyTree], Array], position: PyTree) -> bool:
         return False
 
 
+def check_returns_arrays(name: str, function: Callable[[PyTree], PyTree], like: PyTree) -> None:
+    """Raise unless ``collect`` or ``online`` makes arrays of a position like this one."""
+
+    def checked(position: PyTree) -> PyTree:
+        value = function(position)
+        check.returns_arrays(name, value)
+        return value
+
+    jax.eval_shape(checked, like)
+
+
 def _check_scalar(value: Callable[[PyTree], Array], position: PyTree) -> None:
+    def checked(position: PyTree) -> Array:
+        potential = value(position)
+        if not isinstance(potential, (int, float)):
+            check.returns_arrays("the potential", potential)
+        return potential
+
     try:
-        closed, out = jax.make_jaxpr(value, return_shape=True)(position)
+        closed, out = jax.make_jaxpr(checked, return_shape=True)(position)
     except (jax.errors.ConcretizationTypeError, jax.errors.TracerArrayConversionError) as error:
         raise TypeError(
             "the potential must be written with jax.numpy, so that it can be differentiated: it "

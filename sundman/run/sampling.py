@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace as replace_fields
 from typing import cast
 
@@ -130,10 +130,8 @@ def sample(
     """
     check.random_key(key)
     target = one_target(target, log_density)
-    if isinstance(stats, str):
-        raise TypeError(f"stats is a sequence of names: write stats=({stats!r},)")
-    if store is not None and not str(store).strip():
-        raise ValueError(f"store must be the path of a directory, got store={store!r}")
+    _check_names(stats)
+    _check_path(store)
     check_watchers(watchers)
     asked = auto() if sampler is None else sampler
     if isinstance(asked, Auto):
@@ -209,3 +207,19 @@ def sample(
     if hosts.is_first():
         warn(draws_kept.verdict, stacklevel=2)
     return draws_kept
+
+
+def _check_names(stats: object) -> None:
+    """``stats`` must be a sequence of names; which they may be is checked with the rest."""
+    if isinstance(stats, str):
+        raise TypeError(f"stats is a sequence of names: write stats=({stats!r},)")
+    if not isinstance(stats, Iterable):
+        raise TypeError(f"stats must be a sequence of names, () for none; got stats={stats!r}")
+
+
+def _check_path(store: object) -> None:
+    """``store`` must be a path, if it is given."""
+    if store is not None and not isinstance(store, (str, os.PathLike)):
+        raise TypeError(f"store must be the path of a directory, got store={store!r}")
+    if store is not None and not str(store).strip():
+        raise ValueError(f"store must be the path of a directory, got store={store!r}")

@@ -108,6 +108,10 @@ def prepare(
         positions = inputs.first_positions(spec.target, spec.init, spec.chains, spec.per_chain)
     else:
         positions = begins.positions
+    like = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape[1:], leaf.dtype), positions)
+    for name, function in (("collect", spec.collect), ("online", spec.online)):
+        if function is not None:
+            inputs.check_returns_arrays(name, function, like)
     weighting = spec.weighting if spec.thin_time is None else "equal"
     collect, average = spec.collect or identity, spec.online
     replicas = sampler.integrator.replicas
@@ -303,10 +307,7 @@ def copies(positions: PyTree, number: int) -> PyTree:
 def begin_warm_up(spec: RunSpec) -> tuple[Problem, WarmUp]:
     """The warm-up of a run before its first window."""
     assert spec.auto is not None
-    of_sampler = spec.auto.temperature
-    temperature = inputs.temperature_of(
-        spec.target, None if of_sampler is None else float(of_sampler)
-    )
+    temperature = inputs.tuning_temperature(spec.target, spec.auto.temperature)
     of_rows = spec.batch_size is not None  # the noise is measured on independent minibatches
     gradient = inputs.as_gradient(spec.target, spec.batch_size, of_rows)
     if isinstance(gradient, Streamed):

@@ -15,10 +15,10 @@ from jax.stages import Traced
 from sundman import native
 from sundman._types import PyTree
 from sundman.gradients import GradientEstimator
+from sundman.native.split_gradient import inner_product, squared_norm
 from sundman.noise import Stream
 from sundman.run.state import Chain
 from sundman.samplers import Sampler, SamplerState
-from sundman.split_gradient import inner_product, squared_norm
 from sundman.value import Value, static
 
 STATS = ("time", "grad_norm", "zeta", "virial", "kinetic_temperature")

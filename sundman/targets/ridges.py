@@ -222,7 +222,7 @@ def banana(curvature: float = 0.5, spread: float = 2.0, *, temperature: float = 
     )
 
 
-MOST = 87.0  # e^MOST and e^-MOST are single-precision numbers
+LARGEST_EXPONENT = 87.0  # e to it and to minus it are single-precision numbers
 _FUNNEL_PUBLISHED = {"dtau": 0.002, "alpha": 0.8, "m": 0.1, "M": 10.0, "r": 1.0}
 _FUNNEL_OBSERVABLES = {
     "v": lambda x: x[0],
@@ -279,7 +279,7 @@ def funnel(dim: int = 10, s: float = 3.0, *, temperature: float = 1.0) -> Target
     dim, s, T = int(dim), float(s), float(temperature)
     sigma, noise, rest = s * math.sqrt(T), math.sqrt(T), dim - 1
     mu = s**2 * rest * (T - 1.0) / 2.0
-    if abs(mu) + 6.0 * sigma > 2.0 * MOST:
+    if abs(mu) + 6.0 * sigma > 2.0 * LARGEST_EXPONENT:
         raise ValueError(
             f"at dim={dim}, s={s}, temperature={T} the log-variance is v ~ N({mu:g}, {sigma:g}^2) "
             "and e^(v/2) leaves the range of single precision; take a temperature nearer 1"

@@ -1,12 +1,23 @@
-"""``auto``: ask for a sampler that tunes itself."""
+"""A sampler that tunes itself: ``auto`` asks for it, ``draws.tuning`` says what it chose."""
 
 from __future__ import annotations
 
-from typing import Self
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Self
 
-from sundman import check
-from sundman.value import Number, Value, static
+import jax
+import jax.numpy as jnp
+import numpy as np
 
+from sundman import check, clocks, integrators, scaling
+from sundman._trees import named_leaves, with_named_leaves
+from sundman._types import PyTree
+from sundman.samplers import Sampler, compose
+from sundman.value import Number, Value, code, static
+
+CLOCK_M, CLOCK_R, CLOCK_A = 10.0, 0.25, 0.03
+_SHORT = 0.02  # a step that no smooth law of unit size needs without noise
 METHODS = ("baoab", "low_rank_baoab")
 _AIM = 6e-4  # energy error of a step, dE^2 / (d T^2), at a bias of _BIAS
 _BIAS = 0.02
@@ -80,3 +91,184 @@ def auto(
       What to give to :func:`sundman.sample` as its sampler.
     """
     return Auto(bias, method, temperature, dense_up_to, warm_up, first_step)
+
+
+class WarmUpWindow(NamedTuple):
+    """One window of the warm-up.
+
+    Attributes:
+      stage: ``"descent"``, ``"window"``, ``"last"``, or ``"round"``.
+      steps: of every chain.
+      h: the step at its end.
+      v: the mean of dE^2 / (d T^2) of a step, its energy error; 0 in a round.
+      gamma: the friction.
+      width: the largest eigenvalue of the covariance in whitened coordinates, about; 0: not known.
+      noise: the largest eigenvalue of the covariance of the gradient noise there, about.
+      potential: the mean of U at its end.
+      rejected: steps that were not taken.
+    """
+
+    stage: str
+    steps: int
+    h: float
+    v: float
+    gamma: float
+    width: float
+    noise: float
+    potential: float
+    rejected: int
+
+
+class Chosen(NamedTuple):
+    """The numbers of a tuned sampler.
+
+    Attributes:
+      method: ``"baoab"`` or ``"low_rank_baoab"``.
+      temperature: T.
+      h: the step.
+      gamma: the friction.
+      reference: the usual |L' G|^2 of the adaptive clock; 0 for a constant step.
+      rank: how many noisy directions are followed.
+      share: how much they may be heated.
+      scale: L: a matrix, or a pytree like the position.
+      sigma: standard deviations of the noise in whitened coordinates that is taken out, or None.
+      dense: whether L is a matrix.
+      exact: whether gradients have no noise.
+    """
+
+    method: str
+    temperature: float
+    h: float
+    gamma: float
+    reference: float
+    rank: int
+    share: float
+    scale: PyTree
+    sigma: PyTree | None
+    dense: bool
+    exact: bool = False
+
+    def sampler(self) -> Sampler:
+        """The sampler that these numbers make."""
+        L = (scaling.dense if self.dense else scaling.diagonal)(self.scale)
+        if self.method == "low_rank_baoab":
+            inside: integrators.Integrator = integrators.low_rank_baoab(
+                self.temperature, gamma=self.gamma, rank=self.rank, share=self.share
+            )
+        else:
+            sigma = 0.0 if self.sigma is None else self.sigma
+            inside = integrators.baoab(
+                self.temperature, gamma=self.gamma, sigma=sigma, work=self.exact
+            )
+        clock: clocks.Clock = clocks.constant(self.h)
+        if self.reference > 0:
+            clock = clocks.scale_free(
+                self.h,
+                g_ref=self.reference,
+                a=CLOCK_A,
+                M=CLOCK_M,
+                r=CLOCK_R,
+                monitor=clocks.monitors.whitened(L),
+            )
+        return compose(integrators.whitened(inside, L), clock)
+
+
+@dataclass(frozen=True)
+class Tuning:
+    """What the warm-up saw and chose.
+
+    ``sundman.sample(target, draws.tuning.sampler, ...)`` repeats the run with everything frozen;
+    ``print(draws.tuning.code)`` is that sampler as code to paste.
+
+    Attributes:
+      chosen: the numbers of the sampler.
+      windows: what each window saw.
+      gradients: gradient evaluations of every chain.
+      converged: whether U had stopped falling.
+      noise_limited: the step over the one that the energy error alone would allow; 1 if gradients
+        are exact.
+      bias: the scale of the bias that the step leaves, in units of an observable's standard
+        deviation, from its energy error; 0 if it is not known.
+      why: what was chosen and why, in words.
+    """
+
+    chosen: Chosen
+    windows: tuple[WarmUpWindow, ...]
+    gradients: int
+    converged: bool
+    noise_limited: float
+    bias: float
+    why: str
+
+    @property
+    def sampler(self) -> Sampler:
+        """The sampler that was found, an ordinary one."""
+        return self.chosen.sampler()
+
+    @property
+    def code(self) -> str:
+        """The sampler as code to paste, with all its numbers."""
+        imports = (
+            "import jax.numpy as jnp\nimport sundman\n"
+            "from sundman import clocks, integrators, scaling\n"
+        )
+        return f"{imports}\nsampler = {code(self.sampler)}"
+
+    @property
+    def jumps(self) -> bool:
+        """Whether the step is so short that U seems not to be smooth.
+
+        Only a matrix L makes all directions alike; without one a smooth law may need such a step.
+        """
+        exact = not any(window.noise for window in self.windows)
+        return exact and self.chosen.dense and self.chosen.h < _SHORT
+
+    def __str__(self) -> str:
+        """What was chosen and why."""
+        return self.why
+
+    def to_parts(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+        """Everything as plain numbers for JSON, and arrays by name."""
+        scale, sigma = self.chosen.scale, self.chosen.sigma
+        arrays = {f"scale/{name}": leaf for name, leaf in named_leaves(scale).items()}
+        if sigma is not None:
+            arrays |= {f"sigma/{name}": leaf for name, leaf in named_leaves(sigma).items()}
+        numbers = self.chosen._replace(scale=None, sigma=None)._asdict()
+        plain = {name: getattr(self, name) for name in _PLAIN}
+        windows = [window._asdict() for window in self.windows]
+        return {**plain, "windows": windows, "chosen": numbers}, arrays
+
+    @classmethod
+    def from_parts(
+        cls, plain: Mapping[str, Any], arrays: Mapping[str, np.ndarray], position: PyTree
+    ) -> Self:
+        """The record from what :meth:`to_parts` made of it.
+
+        Args:
+          plain: its numbers and texts.
+          arrays: its arrays by name.
+          position: a pytree with the structure of a position.
+
+        Returns:
+          The record.
+        """
+        chosen = dict(plain["chosen"])
+
+        def tree(part: str, like: PyTree) -> PyTree:
+            named = {
+                name.removeprefix(f"{part}/"): leaf
+                for name, leaf in arrays.items()
+                if name.startswith(f"{part}/")
+            }
+            return jax.tree.map(jnp.asarray, with_named_leaves(like, named)) if named else None
+
+        chosen["scale"] = tree("scale", 0 if chosen["dense"] else position)
+        chosen["sigma"] = tree("sigma", position)
+        return cls(
+            chosen=Chosen(**chosen),
+            windows=tuple(WarmUpWindow(**window) for window in plain["windows"]),
+            **{name: plain[name] for name in _PLAIN},
+        )
+
+
+_PLAIN = ("gradients", "converged", "noise_limited", "bias", "why")

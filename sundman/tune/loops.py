@@ -26,12 +26,12 @@ from jax.flatten_util import ravel_pytree
 
 from sundman._types import PyTree
 from sundman.gradients import GradientEstimator
+from sundman.native.split_gradient import dense
 from sundman.noise import Purpose, Stream, gaussian, substream
-from sundman.split_gradient import dense
 from sundman.value import Number, Value, array, static
 
 SUB = 10  # steps between two corrections of h
-MOST = 128  # sub-windows of a window, at most
+MOST_SUB_WINDOWS = 128  # sub-windows of a window, at most
 _CAP = 1.0  # what one energy error counts for at most: a single outlier does not decide
 _REJECT = 1000.0  # in units of T: a step that gains more energy is not taken
 _ROUNDING = 3.4  # in units of U's precision: an energy error below it says nothing
@@ -251,7 +251,7 @@ def window(
       dynamics: how the chains move.
       walk: where they are.
       h: the step of every chain to begin with.
-      number: of corrections, at most MOST.
+      number: of corrections, at most MOST_SUB_WINDOWS.
       rows: how many positions and gradients are kept.
 
     Returns:
@@ -259,7 +259,7 @@ def window(
     """
     matrix = dynamics.scale.ndim == 2
     chains, d = walk.position.shape
-    number_of_rows = jnp.minimum(number, MOST)
+    number_of_rows = jnp.minimum(number, MOST_SUB_WINDOWS)
 
     def sub(i: Array, carry: tuple) -> tuple:
         walk, h, lost, sums, traces = carry
@@ -292,7 +292,7 @@ def window(
         return walk, h, lost + recorded[:, 1].sum().astype(lost.dtype), sums, traces
 
     kept = jnp.zeros((rows, chains, d), walk.position.dtype)
-    line = jnp.zeros(MOST, jnp.float32)
+    line = jnp.zeros(MOST_SUB_WINDOWS, jnp.float32)
     begin = (walk, h, jnp.int32(0), _nothing(walk, matrix=matrix))
     traces = Traces(line, line, line, line, line, kept, kept, kept)
     return lax.fori_loop(0, number, sub, (*begin, traces))

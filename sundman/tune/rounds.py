@@ -31,8 +31,8 @@ from sundman.gradients import GradientEstimator
 from sundman.noise import Purpose, Stream, substream, two_point
 from sundman.samplers import Sampler, SamplerState
 from sundman.tune import scales
+from sundman.tune.auto import Chosen, WarmUpWindow
 from sundman.tune.loops import Dynamics, Walk, differences, evaluate
-from sundman.tune.record import Chosen, WarmUpWindow
 from sundman.tune.state import Movers, Problem, TuningError, WarmUp, dynamics, matters, rescaled
 
 _RANK = 20

@@ -16,7 +16,7 @@ from sundman._trees import named_leaves, with_named_leaves
 from sundman._types import PyTree
 from sundman.store.files import plain_json, with_numbers
 from sundman.tune import rounds
-from sundman.tune.record import WarmUpWindow
+from sundman.tune.auto import WarmUpWindow
 from sundman.tune.state import Movers, Problem, WarmUp
 
 _ARRAYS = ("scale", "steps", "noise", "hessian")

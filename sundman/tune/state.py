@@ -14,9 +14,8 @@ from sundman._types import PyTree
 from sundman.gradients import GradientEstimator
 from sundman.samplers import SamplerState
 from sundman.tune import scales
-from sundman.tune.auto import Auto
+from sundman.tune.auto import CLOCK_A, CLOCK_R, Auto, WarmUpWindow
 from sundman.tune.loops import Dynamics, Walk
-from sundman.tune.record import CLOCK_A, CLOCK_R, WarmUpWindow
 
 NOISE_SHARE = 0.5  # of the momentum's fluctuation that the gradient noise may supply
 STILL_FALLING = 0.3  # in units of sqrt(d/2) T, the spread of U: a fall that matters

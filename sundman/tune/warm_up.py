@@ -28,9 +28,8 @@ from sundman._types import PyTree
 from sundman.gradients import GradientEstimator, RemembersGradients
 from sundman.noise import Purpose, Stream, fold, gaussian, key_words, substream
 from sundman.tune import rounds, windows
-from sundman.tune.auto import Auto
+from sundman.tune.auto import Auto, Chosen, Tuning
 from sundman.tune.loops import Dynamics, Walk, bracket, evaluate, gave_up
-from sundman.tune.record import Chosen, Tuning
 from sundman.tune.state import (
     Movers,
     Problem,
@@ -219,7 +218,7 @@ def _tuning(problem: Problem, warm: WarmUp, chosen: Chosen) -> Tuning:
         converged=warm.converged,
         noise_limited=limited,
         bias=_bias(problem, warm, v) if warm.records else 0.0,
-        why=_in_words(problem, warm, limited) if warm.records else "",
+        why=_describe_choice(problem, warm, limited) if warm.records else "",
     )
 
 
@@ -236,7 +235,7 @@ def _bias(problem: Problem, warm: WarmUp, v: float) -> float:
     return max(_BIAS_SCALE * math.sqrt(v), left * heat)
 
 
-def _in_words(problem: Problem, warm: WarmUp, limited: float) -> str:
+def _describe_choice(problem: Problem, warm: WarmUp, limited: float) -> str:
     d = warm.coordinates
     shape = "a matrix" if warm.scale.ndim == 2 else "one number for each"
     gradients = "exact gradients" if problem.exact else "noisy gradients"

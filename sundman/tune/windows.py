@@ -13,9 +13,8 @@ from jax import Array
 
 from sundman.noise import Purpose, Stream, gaussian, substream
 from sundman.tune import scales
-from sundman.tune.auto import Auto
-from sundman.tune.loops import MOST, SUB, Sums, Traces, Walk, mean_hessian, window
-from sundman.tune.record import CLOCK_M, WarmUpWindow
+from sundman.tune.auto import CLOCK_M, Auto, WarmUpWindow
+from sundman.tune.loops import MOST_SUB_WINDOWS, SUB, Sums, Traces, Walk, mean_hessian, window
 from sundman.tune.state import (
     NOISE_SHARE,
     Problem,
@@ -46,14 +45,14 @@ def lengths(auto: Auto, *, exact: bool) -> tuple[int, ...]:
     if auto.warm_up is None:
         return usual
     scale = auto.warm_up / sum(usual)
-    return tuple(min(MOST, max(2, round(n * scale / SUB))) * SUB for n in usual)
+    return tuple(min(MOST_SUB_WINDOWS, max(2, round(n * scale / SUB))) * SUB for n in usual)
 
 
 def advance(problem: Problem, warm: WarmUp) -> WarmUp:
     """The warm-up after its next block of descent, or window."""
     last = not warm.descending and len(warm.left) == 1
     steps = _DESCENT_STEPS if warm.descending else warm.left[0]
-    rows = number_of_rows(warm.chains, warm.coordinates, _ROW_NUMBERS, MOST)
+    rows = number_of_rows(warm.chains, warm.coordinates, _ROW_NUMBERS, MOST_SUB_WINDOWS)
     number = steps // SUB
     walk, h, lost, sums, traces = window(
         dynamics(problem, warm, gain=0.5 if last else 1.0),

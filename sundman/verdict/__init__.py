@@ -13,6 +13,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from sundman import check
 from sundman.draws import Draws
 from sundman.draws.trust import Reason, TrustWarning, Verdict
 from sundman.estimate.temperature import TargetLike
@@ -55,6 +56,7 @@ def judge(draws: Draws, target: TargetLike | None = None) -> Verdict:
     Returns:
       The verdict, which ``draws.verdict`` is for a whole run.
     """
+    check.draws(draws)
     verdict = _judge(draws, target)
     return verdict if draws.ended is None else replace(verdict, ended=str(draws.ended))
 
@@ -68,15 +70,17 @@ def _judge(draws: Draws, target: TargetLike | None) -> Verdict:
         return Verdict("bad", lost)
     with np.errstate(all="ignore"):  # runs may have numbers near the largest there are
         summary = summarise(draws, kept_values=not checks.is_network(draws, target))
-        runaway = tuple(checks.runaway(summary, positions=draws.has_position))
+        runaway = tuple(checks.runaway(summary, target, positions=draws.has_position))
         if any(reason.check == checks.UNBOUNDED for reason in runaway):
             return Verdict("bad", runaway)  # which explains all else
         if len(draws) < checks.FEWEST:
             note = f"too short to judge: {len(draws)} draws per chain"
             return Verdict("bad" if lost else "unknown", lost, note)
+        if not runaway or not (draws.has_position or runaway[0].check == checks.STILL_FALLING):
+            runaway = (*checks.drift(summary), *runaway)
         reasons = (
             *lost,
-            *((draws.has_position and runaway) or (*checks.drift(summary), *runaway)),
+            *runaway,
             *checks.temperature(draws, summary, target),
             *checks.mixing(summary),
             *checks.predictions(draws, target),

@@ -29,6 +29,7 @@ ESS = 100.0  # effective draws: an error of a tenth of the standard deviation
 DRIFT = 0.5  # of the standard deviation of U, from the first third of the run to the last
 AT_BOUND = 0.5  # the share of draws at a bound of the clock
 UNBOUNDED = "U falls"  # the check that explains all others
+STILL_FALLING = "U still falling"
 FEWEST = 50  # draws per chain; with fewer a run is too short to judge
 
 _STEPS_FOR_GRADIENTS, _GRADIENTS, _SHARE_OF_ROWS = 20_000, 200, 0.02
@@ -74,8 +75,19 @@ def lost_chains(draws: Draws) -> Iterator[Reason]:
         yield Reason("lost chains", f"It lost {of}: use a smaller step.")
 
 
-def runaway(summary: RunSummary, *, positions: bool = True) -> Iterator[Reason]:
-    """U that falls without bound, and positions, or other kept values, that move away for good."""
+def runaway(
+    summary: RunSummary, target: TargetLike | None = None, *, positions: bool = True
+) -> Iterator[Reason]:
+    """U that falls without bound, and positions, or other kept values, that move away for good.
+
+    Args:
+      summary: of the run.
+      target: what was sampled; a posterior knows the sign of its U.
+      positions: whether the kept values are positions.
+
+    Yields:
+      The reason, if there is one.
+    """
     end = int(np.flatnonzero((summary.weight > 0).any(axis=0))[-1]) + 1  # if all chains are lost
     if end < _PARTS:
         return
@@ -84,7 +96,15 @@ def runaway(summary: RunSummary, *, positions: bool = True) -> Iterator[Reason]:
     falls = -np.diff(U)
     scale = summary.temperature * math.sqrt((summary.size or 1) / 2)
     if (falls > 0).all() and falls[-1] > 0.8 * falls[0] and U[0] - U[-1] > 10 * scale:
-        yield Reason(UNBOUNDED, f"{FALLS} If U is right, lengthen the burn-in.")
+        # on the way down to a mode, where U is convex, it falls ever more slowly
+        if falls[-1] > falls[0] and _posterior(target) is None:
+            yield Reason(UNBOUNDED, f"{FALLS} If U is right, lengthen the burn-in.")
+        else:
+            yield Reason(
+                STILL_FALLING,
+                f"U falls all along and does not level off, from {U[0]:.6g} in the first eighth of "
+                f"the run to {U[-1]:.6g} in the last: run longer, or begin nearer to a mode.",
+            )
         return
     for index in np.flatnonzero(summary.rhat[1:] > _APART).tolist():
         x = summary.values[:, :end, 1 + index]

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from golden.trajectories import FILE, cases, posterior, run
+from golden.trajectories import FILE, cases, posterior, run, stored_cases
 from sundman import native
 
 STORED = np.load(FILE)
@@ -21,7 +21,7 @@ QUICK = {
 }
 # Rounding grows along a path: after 500 steps the largest difference measured was 8e-5.
 TOLERANCE = 3e-4
-CASES = list(cases())
+CASES = stored_cases()
 
 
 def marked(case):
@@ -50,7 +50,7 @@ def test_paths_are_those_of_the_first_version(where, sampler, path, model):
         assert difference(array, stored) < TOLERANCE, name
 
 
-def test_every_case_is_stored():
-    stored = {key.rsplit("/", 1)[0] for key in STORED.files}
-    assert {"/".join(case) for case in CASES} == stored
+def test_what_is_stored_is_a_case():
+    """A new sampler has no path of an earlier version; none that has one may go."""
+    assert set(CASES) <= set(cases())
     assert Path(FILE).stat().st_size < 1e6

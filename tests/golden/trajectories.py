@@ -1,6 +1,6 @@
 """Stored trajectories of every sampler: a change of the code that changes a path shows here.
 
-    python tests/golden/trajectories.py          # write tests/golden/trajectories.npz anew
+    python tests/golden/trajectories.py NAME ...  # add those of a new sampler, or write them anew
 
 They were made by version 0.1.0, that of ``ubu`` by 0.2.0, which brought it (fixed keys, 500 steps,
 every tenth kept). A path may be written anew only for a reason that is stated with it.
@@ -9,7 +9,7 @@ every tenth kept). A path may be written anew only for a reason that is stated w
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import jax
@@ -105,10 +105,20 @@ def run(where: str, sampler: str, path: str, model: sundman.Posterior) -> dict[s
         sundman.config(noise=before)
 
 
-def main() -> None:
-    """Write them all."""
-    model, stored = posterior(), {}
+def stored_cases() -> list[tuple[str, str, str]]:
+    """(where, sampler, noise path) of what the file has."""
+    names = dict.fromkeys(key.rsplit("/", 1)[0] for key in np.load(FILE).files)
+    return [tuple(name.split("/")) for name in names]
+
+
+def main(samplers: Sequence[str]) -> None:
+    """Write those of some samplers; the others stay as they are."""
+    if not samplers:
+        raise SystemExit(__doc__)
+    model, stored = posterior(), dict(np.load(FILE))
     for where, sampler, path in cases():
+        if sampler not in samplers:
+            continue
         try:
             result = run(where, sampler, path, model)
         except ValueError as error:
@@ -121,4 +131,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    main(sys.argv[1:])

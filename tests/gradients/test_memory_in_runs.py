@@ -37,7 +37,7 @@ def test_draws_by_time_are_from_the_same_path(name):
 @both
 def test_chains_in_turns_are_chains_side_by_side(name, monkeypatch):
     side_by_side = run(name, steps=40)
-    monkeypatch.setattr("sundman.run.chain_mapping._LARGE", 1)
+    monkeypatch.setattr("sundman.run.chain_mapping._LARGE_POSITION", 1)
     np.testing.assert_allclose(
         run(name, steps=40).values, side_by_side.values, rtol=1e-3, atol=1e-4
     )

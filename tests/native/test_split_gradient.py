@@ -8,8 +8,8 @@ import pytest
 import sundman
 from sundman import likelihoods, models, native, priors
 from sundman.gradients import minibatch
+from sundman.native.split_gradient import SplitGradient, dense, inner_product, squared_norm
 from sundman.noise import Stream
-from sundman.split_gradient import SplitGradient, dense, inner_product, squared_norm
 
 pytestmark = pytest.mark.skipif(not native.available(), reason="the kernels were not built")
 _generator = np.random.default_rng(1)

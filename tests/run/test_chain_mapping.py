@@ -26,8 +26,8 @@ def turn_about(monkeypatch):
     """Sets whether chains take turns; programs compiled before stay as they are."""
 
     def choose(turn: bool) -> None:
-        monkeypatch.setattr(chain_mapping, "_LARGE", 0 if turn else 10**12)
-        monkeypatch.setattr(chain_mapping, "_FEW", 0)
+        monkeypatch.setattr(chain_mapping, "_LARGE_POSITION", 0 if turn else 10**12)
+        monkeypatch.setattr(chain_mapping, "_FEW_CHAINS", 0)
 
     return choose
 

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import sundman
+from sundman.run.inputs import temperature_of
 from sundman.tune.state import TuningError
 
 
@@ -98,6 +99,33 @@ def test_two_temperatures_must_agree():
     target = sundman.targets.muller_brown(temperature=2.0)
     with pytest.raises(ValueError, match="temperature"):
         sundman.sample(target, sundman.auto(temperature=3.0), key=jax.random.key(0), steps=10)
+
+
+def test_a_posterior_at_temperature_zero_needs_a_sampler():
+    cold = sundman.Posterior(
+        lambda w, x: x @ w,
+        data=(np.ones((6, 2), np.float32), np.ones(6, np.float32)),
+        likelihood=sundman.likelihoods.gaussian(1.0),
+        temperature=0.0,
+    )
+    with pytest.raises(ValueError, match=r"temperature greater than 0.*give a sampler"):
+        tune(cold, jnp.zeros(2))
+
+
+@pytest.mark.parametrize("of_target", [None, 0.0, 0.5])
+@pytest.mark.parametrize("given", [None, 0.0, 0.5])
+def test_the_temperature_is_what_one_of_both_states(of_target, given):
+    posterior = sundman.Posterior(
+        lambda w, x: x @ w,
+        data=(np.ones((6, 2), np.float32), np.ones(6, np.float32)),
+        temperature=of_target,
+    )
+    stated = {temperature for temperature in (of_target, given) if temperature is not None}
+    if len(stated) == 2:
+        with pytest.raises(ValueError, match="give it to one of them"):
+            temperature_of(posterior, given)
+    else:
+        assert temperature_of(posterior, given) == next(iter(stated), 1.0)
 
 
 @pytest.mark.slow

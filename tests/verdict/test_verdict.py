@@ -70,6 +70,26 @@ def test_catches(name, key):
     assert warning.filename == __file__.replace("test_verdict.py", "runs.py")
 
 
+@pytest.mark.parametrize("collect", [None, jnp.sum])
+@pytest.mark.parametrize("plain", [False, True])
+def test_a_run_that_is_only_short_has_no_wrong_sign(plain, collect, key):
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(200, 2)).astype(np.float32)
+    y = (x @ np.array([1.0, -2.0]) + 0.1 * rng.normal(size=200)).astype(np.float32)
+    posterior = sundman.Posterior(
+        lambda w, x: x @ w, data=(x, y), likelihood=sundman.likelihoods.gaussian(0.1)
+    )
+    target = posterior.potential if plain else posterior
+    with pytest.warns(sundman.TrustWarning, match="U falls all along and does not level off"):
+        draws = sundman.sample(
+            target, sundman.sgld(1e-7), init=jnp.zeros(2), key=key, chains=2, steps=50,
+            collect=collect,
+        )  # fmt: skip
+    checks_that_failed = [reason.check for reason in draws.verdict.reasons]
+    assert checks_that_failed.count(checks.STILL_FALLING) == 1
+    assert checks.UNBOUNDED not in checks_that_failed
+
+
 def test_a_short_run_is_not_judged(key):
     sampler = sundman.sgld(0.01)
     draws = sundman.sample(GAUSSIAN, sampler, key=key, chains=4, steps=400, thin=10)

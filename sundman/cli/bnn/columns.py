@@ -20,7 +20,7 @@ from sundman.cli.errors import UserError, nearest
 
 _MOST_LEVELS = 20  # with a feature each
 _FEWEST_ROWS = 5  # a level in fewer training rows has no feature of its own
-_FEW = 0.1  # a share of cells that is a mistake rather than a kind
+_SHARE_OF_SLIPS = 0.1  # a share of cells that is a mistake rather than a kind
 _ID_NAME = re.compile(r"(^|[^a-z])(id|idx|index|key|uuid|nr|row ?number)$", re.IGNORECASE)
 _ID_IN_CAPITALS = re.compile(r"[a-z]I[Dd]$")
 _SHOWN = 10  # names in a sentence
@@ -133,7 +133,7 @@ def date_columns(table: Table, names: Sequence[str]) -> dict[str, str]:
         column_levels = levels(table.columns[name])
         like = np.array([looks_like_date(each) for each in column_levels.names], bool)
         counts = column_levels.counts()
-        if like.any() and counts[like].sum() >= (1 - _FEW) * counts.sum():
+        if like.any() and counts[like].sum() >= (1 - _SHARE_OF_SLIPS) * counts.sum():
             dates[name] = column_levels.names[int(np.argmax(like))]
     return dates
 
@@ -157,7 +157,7 @@ def stray_texts(
 
     They are gaps that are spelled in a way of their own, or mistakes.
     """
-    if len(texts) > _FEW * (column_levels.codes >= 0).sum():
+    if len(texts) > _SHARE_OF_SLIPS * (column_levels.codes >= 0).sum():
         return None
     row = int(texts[0])
     return (

@@ -202,12 +202,12 @@ def reliability(predictives: Mapping[str, np.ndarray], labels: np.ndarray) -> Fi
         f"{name} {100 * metrics.ece(probabilities, labels, bins=15):.2g}%"
         for name, probabilities in predictives.items()
     ]
-    in_words = f"Expected calibration error: {', '.join(errors)}."
+    calibration = f"Expected calibration error: {', '.join(errors)}."
     return draw(
         draw_on,
         title="Reliability diagram.",
-        alt=f"Accuracy against confidence in 15 bins. {in_words}",
-        caption=f"{in_words} The dashed line is ideal; bars are two standard errors.",
+        alt=f"Accuracy against confidence in 15 bins. {calibration}",
+        caption=f"{calibration} The dashed line is ideal; bars are two standard errors.",
     )
 
 

@@ -138,8 +138,8 @@ def _complete_settings(target: Target, name: str, own: SamplerSettings) -> Sampl
         known = cast(KnownTarget, target)  # a recipe that needs exact draws says so without them
         suits = chosen.suggest(known, step, squared_gradient) if chosen.suggest else {}
         # A metric is made anew when the sampler is built: settings are written as text.
-        in_words = {key: _name_of_metric(value) for key, value in suits.items()}
-        return {"h": step, **friction, **in_words, **own}
+        by_name = {key: _name_of_metric(value) for key, value in suits.items()}
+        return {"h": step, **friction, **by_name, **own}
     if name == "sa-sgld" and target.published:
         return {**target.published, "psi": "research_code", "lag": "none", **own}
     dtau = own.get("dtau", step)
