@@ -29,6 +29,7 @@ from sundman import native
 from sundman._trees import leaf_names, skeleton
 from sundman._types import PyTree, Settings
 from sundman.data.streaming import HostBatches
+from sundman.native.split_gradient import dense
 from sundman.noise import Stream
 from sundman.posterior import Posterior
 from sundman.run import hosts
@@ -39,7 +40,6 @@ from sundman.run.spec import RunSpec
 from sundman.run.state import Chain, RunState
 from sundman.run.step import Plan, traced_step
 from sundman.samplers import SamplerState
-from sundman.split_gradient import dense
 from sundman.store.structure import structure_to_json
 from sundman.targets import Target
 from sundman.value import Value, describe_value
