@@ -50,7 +50,7 @@ def test_toy_is_run_repeated_diagnosed_and_reported(succeeds, tmp_path):
 @pytest.mark.slow  # its quick sibling has a small table and SGLD: tests/cli/test_cli_predict.py
 def test_bnn_is_scored_over_seeds_and_resumed(succeeds, tmp_path):
     small = ["--width", "5", "--depth", "1", "--epochs", "2", "--burn-in-epochs", "0"]
-    small += ["--thin", "10", "--seeds", "2"]
+    small += ["--thin", "10", "--seeds", "2", "--batch", "32"]
     out = succeeds("bnn", "digits", *small)
     path = tmp_path / "runs" / "bnn-digits"
     for word in ("NLL", "accuracy %", "ECE", "mean ± 95% interval", "Report:"):
