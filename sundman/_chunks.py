@@ -34,6 +34,18 @@ def draw_slices(draws: int, size: int) -> Iterator[slice]:
         yield slice(first, min(first + size, draws))
 
 
+def ends_of_weight(weight: DrawsArray) -> np.ndarray:
+    """For each chain how many draws there are up to the last that counts; 0 if none does."""
+    ends = np.zeros(weight.shape[0], int)
+    for part in reversed([*draw_slices(weight.shape[1], max(1, IN_MEMORY // len(ends)))]):
+        counts = weight[:, part] > 0
+        last = counts.shape[1] - np.argmax(counts[:, ::-1], axis=1)
+        ends = np.where((ends == 0) & counts.any(axis=1), part.start + last, ends)
+        if (ends > 0).all():
+            break
+    return ends
+
+
 def elements_per_pass(leaf: DrawsArray) -> int:
     """How many numbers of a leaf to work on; more on disk, where each pass reads all of it."""
     return IN_MEMORY if isinstance(leaf, np.ndarray) else ON_DISK

@@ -191,7 +191,7 @@ def returns_arrays(what: str, value: Argument) -> None:
 
 def draws(value: Argument) -> None:
     """``value`` must be draws; they are known by what they have, as rooms below them ask this."""
-    if not (hasattr(value, "weight") and hasattr(value, "values")):
+    if not (hasattr(value, "diverged_at") and hasattr(value, "values")):  # weights are large
         raise TypeError(
             "draws must be what sundman.sample or sundman.Draws.open(path) gives, got "
             f"draws={value!r}"

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeAlias, runtime_checkable
 
 import jax
 import numpy as np
@@ -27,6 +27,15 @@ if TYPE_CHECKING:
     from arviz import InferenceData
 
 Function: TypeAlias = Callable[[PyTree], PyTree]
+
+
+@runtime_checkable
+class _OnDisk(Protocol):
+    """Statistics of a run on disk."""
+
+    def column(self, name: str) -> DrawsArray:
+        """One of them, or ``"weight"``, of which only what is asked for is read."""
+        ...
 
 
 class Restart(NamedTuple):
@@ -108,6 +117,15 @@ class Draws:
         """What the settings say of the run, by name and type."""
         return RunFacts.of(self.settings)
 
+    def column(self, name: str) -> DrawsArray:
+        """A recorded statistic, or ``"weight"``, (chain, draw); of a run on disk read when indexed.
+
+        ``stats[name]`` and ``weight`` read all of it, and keep it.
+        """
+        if name == "weight" and "weight" in self.__dict__:
+            return self.weight
+        return self.stats.column(name) if isinstance(self.stats, _OnDisk) else self.stats[name]
+
     @property
     def position(self) -> PyTree:
         """The positions, if they were kept."""
@@ -174,8 +192,8 @@ class Draws:
             settings["thin"] = thin * rows.step
         return Draws(
             values=jax.tree.map(lambda leaf: _chunks.window(leaf, rows), self.values),
-            weight=self.weight[:, index],
-            stats={name: leaf[:, index] for name, leaf in self.stats.items()},
+            weight=self.column("weight")[:, index],
+            stats={name: self.column(name)[:, index] for name in self.stats},
             diverged_at=np.where(inside, before, -1),
             last=self.last,
             settings=settings,

@@ -14,7 +14,7 @@ import jax
 import numpy as np
 
 from sundman._trees import with_named_leaves
-from sundman._types import PyTree, Settings
+from sundman._types import DrawsArray, PyTree, Settings
 from sundman.draws.online import Average, RunningAverage, averaged
 from sundman.draws.trust import Ended, Verdict
 from sundman.store import checkpoint
@@ -39,6 +39,16 @@ class StoredStats(Mapping[str, np.ndarray]):
         if name not in self._read:
             self._read[name] = np.asarray(LazyArray(self._arrays, self._names[name]))
         return self._read[name]
+
+    def __contains__(self, name: object) -> bool:
+        """Whether it was recorded."""
+        return name in self._names
+
+    def column(self, name: str) -> DrawsArray:
+        """One statistic, or ``"weight"``, of which only what is asked for is read."""
+        if name in self._read:
+            return self._read[name]
+        return LazyArray(self._arrays, self._names.get(name, name))
 
     def __iter__(self) -> Iterator[str]:
         """The names."""

@@ -383,16 +383,17 @@ def _spread_draws(draws: Draws, most: int) -> tuple[np.ndarray, np.ndarray]:
     """The numbers of evenly spaced draws, (chain, draw), counted chain after chain; and weights."""
     size = sum(int(np.prod(leaf.shape[2:])) for leaf in jax.tree.leaves(draws.position))
     most = max(_FEWEST, min(most, _ELEMENTS // max(size, 1)))
-    alive = np.flatnonzero(draws.weight.max(axis=1) > 0)
+    weights = draws.column("weight")
+    ends = _chunks.ends_of_weight(weights)
+    alive = np.flatnonzero(ends > 0)
     if not len(alive):
         raise ValueError("every weight is 0: all chains diverged, there is nothing to average")
     if len(draws) < _FEWEST:
         raise ValueError(f"the stiff temperature needs {_FEWEST} draws per chain or more")
     number = min(len(alive), most // _FEWEST)
     chains = alive[np.linspace(0, len(alive) - 1, number).astype(int)]
-    end = np.flatnonzero(draws.weight.max(axis=0) > 0)[-1]  # of those that count
-    steps = np.linspace(0, end, min(len(draws), most // number)).astype(int)
-    weight = np.asarray(draws.weight[np.ix_(chains, steps)], np.float64)
+    steps = np.linspace(0, ends.max() - 1, min(len(draws), most // number)).astype(int)
+    weight = np.asarray(weights[:, steps][chains], np.float64)
     return chains[:, None] * len(draws) + steps, weight
 
 

@@ -13,7 +13,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from sundman import check
+from sundman import _chunks, check
 from sundman.draws import Draws
 from sundman.draws.trust import Reason, TrustWarning, Verdict
 from sundman.estimate.temperature import TargetLike
@@ -66,7 +66,7 @@ def _judge(draws: Draws, target: TargetLike | None) -> Verdict:
         note = "each chain has settings of its own: judge them one by one, draws.chain(i)"
         return Verdict("unknown", (), note)
     lost = tuple(checks.lost_chains(draws))
-    if not (np.asarray(draws.weight) > 0).any():
+    if not _chunks.ends_of_weight(draws.column("weight")).any():
         return Verdict("bad", lost)
     with np.errstate(all="ignore"):  # runs may have numbers near the largest there are
         summary = summarise(draws, kept_values=not checks.is_network(draws, target))

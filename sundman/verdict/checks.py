@@ -329,8 +329,8 @@ def at_a_bound(draws: Draws) -> Iterator[Reason]:
     m, M, dtau = draws.facts.m, draws.facts.M, draws.facts.dtau
     if m is None or M is None or dtau is None or not m < M or "dt" not in draws.stats:
         return
-    some = slice(None, None, max(1, draws.weight.size // _NUMBERS))
-    dt = draws.stats["dt"][:, some][draws.weight[:, some] > 0]
+    some = slice(None, None, max(1, draws.chains * len(draws) // _NUMBERS))
+    dt = draws.column("dt")[:, some][draws.column("weight")[:, some] > 0]
     for bound, share, advice in (
         ("smallest", np.mean(dt <= 1.01 * m * dtau), "lower m or dtau"),
         ("largest", np.mean(dt >= 0.99 * M * dtau), "raise M or dtau"),

@@ -14,7 +14,7 @@ import jax
 import numpy as np
 from jax import Array
 
-from sundman import estimate
+from sundman import _chunks, estimate
 from sundman._trees import leaf_paths
 from sundman._types import DrawsArray, PyTree
 from sundman.draws import Draws
@@ -22,6 +22,7 @@ from sundman.estimate.moments import moments
 from sundman.posterior import Posterior
 
 _NUMBERS = 60_000  # looked at, of all that was kept
+_AT_A_TIME = 4 * 2**20  # numbers of a column in memory
 _COMPONENTS = 20
 _AVERAGED = ("potential", "virial", "kinetic_temperature")
 
@@ -56,11 +57,12 @@ def summarise(draws: Draws, *, kept_values: bool) -> RunSummary:
     chosen = list(components(draws.values)) if kept_values else []
     stride = max(1, -(-chains * n * (1 + len(chosen)) // _NUMBERS))
     some = slice(None, None, stride)
-    columns = [draws.stats["potential"][:, some], *(each.at(some) for each in chosen)]
+    columns = [draws.column("potential")[:, some], *(each.at(some) for each in chosen)]
     length = max(1, -(-chains * n * len(_AVERAGED) // _NUMBERS))
     values = np.stack([np.asarray(column, np.float64) for column in columns], axis=2)
-    weight = np.asarray(draws.weight[:, some], np.float64)
-    share = _sums(None, draws.weight, length)
+    weights = draws.column("weight")
+    weight = np.asarray(weights[:, some], np.float64)
+    share = _sums(None, weights, length)
     last = jax.tree.leaves(draws.last)
     temperature = draws.facts.temperature
     return RunSummary(
@@ -71,7 +73,7 @@ def summarise(draws: Draws, *, kept_values: bool) -> RunSummary:
         weight=weight,
         rhat=split_rhat_of(values, weight),
         blocks={
-            name: _sums(draws.stats[name], draws.weight, length) / np.where(share > 0, share, 1.0)
+            name: _sums(draws.column(name), weights, length) / np.where(share > 0, share, 1.0)
             for name in _AVERAGED
             if name in draws.stats
         },
@@ -98,7 +100,9 @@ def losses_of_rows(
     chains, count = jax.tree.leaves(positions)[0].shape[:2]
     flat = jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:]), positions)
     losses = losses_at(of_some_rows(posterior, rows), flat)
-    return losses.reshape(chains, count, -1), np.asarray(draws.weight[:, part], np.float64)
+    return losses.reshape(chains, count, -1), np.asarray(
+        draws.column("weight")[:, part], np.float64
+    )
 
 
 def of_some_rows(posterior: Posterior, rows: int) -> Posterior:
@@ -171,19 +175,23 @@ def _is_real(dtype: np.dtype) -> bool:
     return np.issubdtype(dtype, np.integer) or np.issubdtype(dtype, np.floating)
 
 
-def _sums(column: np.ndarray | None, weight: np.ndarray, length: int) -> np.ndarray:
+def _sums(column: DrawsArray | None, weight: DrawsArray, length: int) -> np.ndarray:
     """sum(w f) over stretches of ``length`` draws, (chain, stretch); what is over is left out.
 
-    Without a column f is 1.
+    Without a column f is 1. Of a run on disk no more than a bounded part is in memory.
     """
-    count = weight.shape[1] // length
+    chains, draws = weight.shape
+    whole, step = draws // length * length, max(1, _AT_A_TIME // (chains * length)) * length
 
-    def cut(array: np.ndarray) -> np.ndarray:
-        return array[:, : count * length].reshape(len(weight), count, length)
+    def of_part(part: slice) -> np.ndarray:
+        w = weight[:, part]
+        if length == 1:
+            w = np.asarray(w, np.float64)
+            return w if column is None else w * column[:, part]
+        w = w.reshape(chains, -1, length)
+        if column is None:
+            return w.sum(axis=2, dtype=np.float64)
+        return np.einsum("csl,csl->cs", w, column[:, part].reshape(w.shape)).astype(np.float64)
 
-    if length == 1:
-        w = np.asarray(weight, np.float64)
-        return w if column is None else w * column
-    if column is None:
-        return cut(weight).sum(axis=2, dtype=np.float64)
-    return np.einsum("csl,csl->cs", cut(weight), cut(column)).astype(np.float64)
+    parts = [of_part(part) for part in _chunks.draw_slices(whole, step)]
+    return np.concatenate(parts, axis=1) if parts else np.zeros((chains, 0))

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import sundman
-from sundman import targets
+from sundman import _chunks, targets
 from sundman.draws import Reason
 from sundman.verdict import checks
 from tests.verdict.runs import BAD, BAD_NETWORKS, GAUSSIAN, GOOD, GOOD_NETWORKS, LOGISTIC
@@ -252,3 +252,23 @@ def test_what_a_network_predicts_is_looked_at():
     found = list(checks.predictions(_with(draws, apart), posterior))
     assert found
     assert found[0].check in ("R-hat of the loss", "R-hat of predictions")
+
+
+def test_a_run_on_disk_is_judged_without_reading_it_whole(tmp_path, monkeypatch):
+    """In parts as small as these, and by the same numbers."""
+    run = {"key": jax.random.key(0), "chains": 2, "steps": 3_000, "progress": False}
+    sampler = sundman.sa_sgld(0.05, alpha=1.0, m=0.1, M=10.0, r=0.5)
+    target = sundman.targets.quartic()
+    in_memory = sundman.sample(target, sampler, **run)
+    sundman.sample(target, sampler, **run, store=tmp_path / "run")
+    monkeypatch.setattr("sundman.verdict.summary._AT_A_TIME", 100)
+    monkeypatch.setattr("sundman._chunks.IN_MEMORY", 100)
+    stored = sundman.Draws.open(tmp_path / "run")
+    verdict = sundman.judge(stored, target)
+    assert str(verdict) == str(in_memory.verdict)
+    assert "weight" not in vars(stored)
+    assert stored.stats._read == {}
+    lost = np.array([[1.0, 0.0, 2.0, 0.0], [0.0] * 4, [1.0] * 4])
+    for size in (1, 6, 100):
+        monkeypatch.setattr("sundman._chunks.IN_MEMORY", size)
+        assert _chunks.ends_of_weight(lost).tolist() == [3, 0, 4]
