@@ -21,15 +21,21 @@ from sundman.watch import JsonLines
 SA = sundman.sa_sgld(0.05, alpha=1.0, m=0.1, M=10.0, r=0.5)
 
 
-class Told(JsonLines):
-    """Does something a second after a run has begun."""
+class Signals(JsonLines):
+    """Sends a signal to this process once the run listens for it."""
 
-    def __init__(self, action):
+    def __init__(self, number):
         super().__init__(os.devnull)
-        self.action = action
+        self.number, self.before = number, signal.getsignal(number)
 
     def start(self, about):
-        threading.Timer(1.0, self.action).start()
+        threading.Thread(target=self.send, daemon=True).start()
+
+    def send(self):
+        while signal.getsignal(self.number) is self.before:
+            time.sleep(0.05)
+        time.sleep(1.0)
+        os.kill(os.getpid(), self.number)
 
     def _write(self, name, fields):
         pass
@@ -111,10 +117,10 @@ def test_steps_below_the_last_digit_end_and_can_be_interrupted(key):
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_stored_run_stops_within_a_block(key, tmp_path, number):
     """The first signal is heard, though the first draw would take 1e11 steps."""
-    path, told = tmp_path / "run", Told(lambda: os.kill(os.getpid(), number))
+    path = tmp_path / "run"
     settings = {"init": jnp.ones(1), "key": key, "draws": 1, "thin_time": 100.0}
     with pytest.raises((KeyboardInterrupt, SystemExit)):
-        sundman.sample(bowl, sundman.sgld(1e-9), **settings, store=path, watchers=[told])
+        sundman.sample(bowl, sundman.sgld(1e-9), **settings, store=path, watchers=[Signals(number)])
     log = [line["event"] for line in sundman.read_log(path / "log.jsonl")]
     assert log[-2:] == ["interrupted", "end"]
     assert not sundman.Draws.open(path).settings["finished"]
