@@ -113,7 +113,18 @@ def test_steps_below_the_last_digit_end_and_can_be_interrupted(key):
     assert time.monotonic() - began < 20
 
 
+@pytest.fixture
+def heard():
+    """Signals that are not ignored, as SIGINT is in what a shell has started in the background."""
+    numbers = (signal.SIGINT, signal.SIGTERM)
+    before = [signal.signal(number, signal.default_int_handler) for number in numbers]
+    yield
+    for number, handler in zip(numbers, before, strict=True):
+        signal.signal(number, handler)
+
+
 @pytest.mark.long
+@pytest.mark.usefixtures("heard")
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_stored_run_stops_within_a_block(key, tmp_path, number):
     """The first signal is heard, though the first draw would take 1e11 steps."""
