@@ -9,6 +9,8 @@ CONSTRAINTS := $(if $(filter 3.11,$(VERSION)),constraints-3.11.txt,constraints.t
 WORKERS ?= 2
 # A file's tests run in one process, one after the other: they share what they compile and fixtures.
 PYTEST := $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile
+# The long ones are few files and hours: a process that is done takes over from one that is not.
+PYTEST_SLOW := $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
 # What building the kernels takes, beside a compiler.
 BUILD := jaxlib scikit-build-core $(foreach tool,cmake ninja,$(if $(shell command -v $(tool)),,$(tool)))
 PIP := $(BIN)/python -m pip install --quiet --constraint $(CONSTRAINTS)
@@ -44,10 +46,10 @@ test-ci: $(VENV)/.test-installed
 	$(PYTEST) -m 'not slow'
 
 test-slow: $(VENV)/.test-installed
-	$(PYTEST) -m slow
+	$(PYTEST_SLOW) -m slow
 
 test-all: $(VENV)/.test-installed
-	$(PYTEST) -m ''
+	$(PYTEST_SLOW) -m ''
 
 lint: $(VENV)/.lint-installed
 	$(BIN)/ruff check .
