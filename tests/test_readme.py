@@ -1,5 +1,6 @@
 """The README's examples run as shown and find the posterior."""
 
+import json
 import os
 import re
 import shlex
@@ -82,3 +83,32 @@ def test_commands_work_as_printed(command, tmp_path):
     )
     assert done.returncode == 0, done.stderr
     assert re.search(r"^(Verdict|Report): ", done.stdout, flags=re.MULTILINE), done.stdout
+
+
+# What a row of the README is called in the file.
+ROWS = {
+    "SGLD": "SGLD",
+    "SA-SGLD, published settings": "SA-SGLD",
+    "SA-SGLD, weights dropped": "(no weights)",
+    "LM, fixed step": "LM",
+    "SA-LM, scale-free clock": "SA-LM",
+}
+
+
+def test_the_measured_numbers_are_those_of_the_stored_demo():
+    stored = json.loads((ROOT / "benchmarks/results/demo.json").read_text(encoding="utf-8"))
+
+    def off(target, row, observable):
+        value = stored[target]["estimates"][row][observable]
+        return f"{value['bias in percent']:+.1f} ± {value['error in percent']:.1f}"
+
+    section = README.split("## Measured")[1].split("\n## ")[0]
+    observables = list(stored["star"]["exact"])
+    assert "|".join(["", "", *observables, ""]) in section.replace(" ", "")
+    for shown, row in ROWS.items():
+        cells = " | ".join(off("star", row, observable) for observable in observables)
+        assert f"| {shown} | {cells} |" in section
+    words = " ".join(section.split())
+    for row in ("SGLD", "SA-SGLD", "LM", "SA-LM"):
+        assert f"{off('muller-brown', row, 'E[x·∇U]')}" in words
+        assert f"{round(stored['star']['ESS of U'][row], -3):,.0f} with {row}" in words
