@@ -104,7 +104,8 @@ def test_the_measured_numbers_are_those_of_the_stored_demo():
 
     section = README.split("## Measured")[1].split("\n## ")[0]
     observables = list(stored["star"]["exact"])
-    assert "|".join(["", "", *observables, ""]) in section.replace(" ", "")
+    header = "|".join(["", "", *observables, ""])
+    assert header.replace(" ", "") in section.replace(" ", "")
     for shown, row in ROWS.items():
         cells = " | ".join(off("star", row, observable) for observable in observables)
         assert f"| {shown} | {cells} |" in section
