@@ -24,16 +24,16 @@ PAGES = {
 LANGUAGES = {"markdown", "python", "bash", "text", "toml"}
 # These are followed by tests of their own, which put what they add into the library.
 FOLLOWED = {f"docs/adding{each}.md" for each in ("", "-data", "-prior", "-target")}
-# Pages whose program is done in three seconds; the others are slow tests.
+# Pages whose program is done in three seconds, and in five; the others are slow tests.
 QUICK = {
-    "docs/api/report.md",
     "docs/api/watch.md",
     "docs/lag.md",
     "docs/noise.md",
     "docs/optimizers.md",
     "docs/samplers.md",
-    "docs/targets.md",
 }
+LONG = {"docs/api/report.md", "docs/targets.md"}
+MARKS = {name: [] for name in QUICK} | {name: [pytest.mark.long] for name in LONG}
 
 
 def blocks(name: str) -> list[pages.Block]:
@@ -41,7 +41,7 @@ def blocks(name: str) -> list[pages.Block]:
 
 
 WITH_PYTHON = [
-    pytest.param(name, marks=[] if name in QUICK else [pytest.mark.slow])
+    pytest.param(name, marks=MARKS.get(name, [pytest.mark.slow]))
     for name in sorted(set(PAGES) - FOLLOWED)
     if any(block.language == "python" and not block.not_run for block in blocks(name))
 ]

@@ -43,6 +43,7 @@ from sundman.cli.output import (
     print_table,
     report_citations,
     report_facts,
+    write_results,
 )
 from sundman.cli.settings import Request
 from sundman.estimate import Estimate
@@ -112,6 +113,8 @@ def demo(
     (path / FIGURE).write_bytes(png)
     page = path / REPORT
     seconds = time.perf_counter() - began
+    numbers = {toy.target.name: toy.results() for toy in toys}
+    write_results(path, {"seed": seed, "seconds": seconds, **numbers, "digits": network.scores})
     summary = _what_to_see(network, quick)
     write(_report(toys, network, png, summary, seed, seconds), page)
     print_line(out, summary)
@@ -292,6 +295,29 @@ class Toy:
         )
         return moments, steps
 
+    @cached_property
+    def effective_draws(self) -> dict[str, float]:
+        """The effective sample size of U of each run."""
+        return {
+            name: float(estimate.ess(draws, self.target.potential))
+            for name, draws in self.runs.items()
+        }
+
+    def results(self) -> dict[str, object]:
+        """The numbers of the tables: value, standard error, both as percent of the exact one."""
+        shown, truth = _OBSERVABLES[self.target.name], self.target.truth
+        biases = {
+            name: {shown[key]: _biased(values[key], truth[key]) for key in shown}
+            for name, values in self.estimates.items()
+        }
+        steps = {name: draws.stats["dt"].mean().item() for name, draws in self.runs.items()}
+        return {
+            "exact": {shown[key]: truth[key] for key in shown},
+            "estimates": biases,
+            "mean dt": steps,
+            "ESS of U": self.effective_draws,
+        }
+
     def _steps(
         self, name: str, draws: sundman.Draws, edges: tuple[np.ndarray, np.ndarray]
     ) -> list[str]:
@@ -302,15 +328,25 @@ class Toy:
             f"{dt.mean():.3g}",
             f"{low:.2g} to {high:.2g}",
             f"{estimate.total_variation(draws, self.target, edges):.4f}",
-            f"{estimate.ess(draws, self.target.potential):,.0f}",
+            f"{self.effective_draws[name]:,.0f}",
             str(np.count_nonzero(draws.diverged)),
         ]
 
 
-def _cell(estimated: Estimate, exact: float) -> str:
+def _biased(estimated: Estimate, exact: float) -> dict[str, float]:
+    """An estimate and how far it is off, both with their standard errors."""
     percent = 100 / abs(exact)
-    off = f"{percent * (estimated.value - exact):+.1f} ± {percent * estimated.error:.1f} %"
-    return f"{estimated.value:.4g}\n{off}"
+    return {
+        "value": estimated.value,
+        "error": estimated.error,
+        "bias in percent": percent * (estimated.value - exact),
+        "error in percent": percent * estimated.error,
+    }
+
+
+def _cell(estimated: Estimate, exact: float) -> str:
+    off = _biased(estimated, exact)
+    return f"{estimated.value:.4g}\n{off['bias in percent']:+.1f} ± {off['error in percent']:.1f} %"
 
 
 def compare_samplers(target: Target, size: Size, seed: int) -> Toy:

@@ -153,6 +153,10 @@ def test_the_demo_ends_with_the_path_of_its_report(here, tmp_path, monkeypatch):
     assert "SA-SGLD ensemble" in out
     assert out.rstrip().endswith(str(tmp_path / "demo/report.html"))
     assert "Reliability diagram" in (tmp_path / "demo/report.html").read_text()
+    numbers = json.loads((tmp_path / "demo/results.json").read_text())["star"]
+    spread, exact = numbers["estimates"]["SGLD"]["E[x²+y²]"], numbers["exact"]["E[x²+y²]"]
+    assert spread["bias in percent"] == pytest.approx(100 * (spread["value"] / exact - 1))
+    assert f"{spread['bias in percent']:+.1f} ± {spread['error in percent']:.1f} %" in out
 
 
 def test_reproduce_prints_verdicts_and_writes_a_page(here, tmp_path, monkeypatch):

@@ -2,11 +2,13 @@
 
 import json
 import os
+import re
 import shutil
 import socket
 import subprocess
 import sys
 import threading
+import time
 import urllib.error
 import urllib.request
 from contextlib import contextmanager
@@ -198,3 +200,39 @@ def test_the_page_and_its_numbers_are_served_to_this_machine_only(run):
         for path, host in (("/etc/passwd", None), ("/state", "evil.example")):
             with pytest.raises(urllib.error.HTTPError, match="404" if host is None else "403"):
                 get(address + path, **({} if host is None else {"Host": host}))
+
+
+LONG_RUNS = {
+    "toy": ["toy", "star", "--sampler", "sgld", "--step", "4e-4", "--steps", "400000000"],
+    "bnn": ["bnn", "digits", "--sampler", "sgld", "--step", "0.05", "--epochs", "40000"],
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", LONG_RUNS)
+def test_a_process_that_runs_and_then_is_killed(here, shell, tmp_path, kind):
+    def look(state, beyond=-1):
+        """The share that is done when it is in this state and beyond so much, and what is seen."""
+        out = ""
+        for _ in range(900):
+            if (tmp_path / "out").exists():
+                code, out, _ = here("watch", "out", "--once")
+                assert code == 0
+            seen = re.search(r": (\w+)\n.*\] +(\d+)%", out)
+            if seen and seen[1] == state and int(seen[2]) > beyond:
+                return int(seen[2]), out
+            time.sleep(0.2)
+        raise AssertionError(f"never {state} beyond {beyond}%: {out}")
+
+    command = [*LONG_RUNS[kind], "--output", "out"]
+    with shell(*command, start=True, cwd=tmp_path) as process:
+        try:
+            first, _ = look("running")
+            later, out = look("running", first)
+        finally:
+            process.kill()
+    assert "ETA" in out
+    assert out.splitlines()[-1].startswith("Verdict: ")
+    last, out = look("killed")
+    assert later <= last < 100
+    assert "go on with sundman resume" in out

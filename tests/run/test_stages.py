@@ -85,7 +85,10 @@ def test_exploring_has_no_noise_and_sampling_has():
         assert still == (step % 4 < 2)
 
 
-@pytest.mark.parametrize(("make", "piece"), [(cyclical_sgld, 8), (cyclical_sghmc, 3)])
+@pytest.mark.parametrize(
+    ("make", "piece"),
+    [pytest.param(cyclical_sgld, 8, marks=pytest.mark.long), (cyclical_sghmc, 3)],
+)
 def test_resumed_as_in_memory(tmp_path, make, piece):
     arguments = {"sampler": make(0.1, cycle=14, explore=8), "burn_in": 3}
     broken_off(tmp_path / "run", piece=piece, **arguments)
