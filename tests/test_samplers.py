@@ -340,6 +340,7 @@ def moves_like_its_ravelled_vector(shapes):
     np.testing.assert_allclose(ravelled, flat, rtol=1e-5)
 
 
+@pytest.mark.long
 def test_blockwise_clock_works_with_every_integrator(key):
     settings = {"alpha": 1.0, "m": 0.1, "M": 10.0, "r": 0.5, "blockwise": True}
     for make in (

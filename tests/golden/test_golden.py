@@ -11,22 +11,22 @@ from golden.trajectories import FILE, cases, posterior, run, stored_cases
 from sundman import native
 
 STORED = np.load(FILE)
-# One sampler of each kind on each path runs always, the others with the slow tests.
+# One sampler of each kind on each path runs always or in CI, the others with the slow tests.
 QUICK = {
     ("star", "sgld"),
     ("star", "sa_sgld"),
     ("star", "samadams"),
     ("network", "sa_sgld"),
-    ("network", "samadams", "native"),
 }
+LONG = {("network", "samadams", "native")}
 # Rounding grows along a path: after 500 steps the largest difference measured was 8e-5.
 TOLERANCE = 3e-4
 CASES = stored_cases()
 
 
 def marked(case):
-    quick = case in QUICK or case[:2] in QUICK
-    return pytest.param(*case, marks=() if quick else pytest.mark.slow, id="-".join(case))
+    mark = pytest.mark.long if case in LONG else pytest.mark.slow
+    return pytest.param(*case, marks=() if case[:2] in QUICK else mark, id="-".join(case))
 
 
 @pytest.fixture(scope="module")

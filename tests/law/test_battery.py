@@ -58,6 +58,7 @@ def test_a_wrong_integrator_fails(wrong: sundman.integrators.Integrator) -> None
         check(sundman.compose(wrong, sundman.clocks.constant(H)))
 
 
+@pytest.mark.long
 def test_missing_weights_fail() -> None:
     """Away from the Gaussian an adaptive clock samples pi/psi until its weights are used."""
     target = quartic()

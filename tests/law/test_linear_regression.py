@@ -236,6 +236,7 @@ def test_a_wrong_scale_fails() -> None:
         check(draws, z, root, shuffled(mean_step(draws), 1.0))
 
 
+@pytest.mark.long
 def test_a_forgotten_temperature_fails() -> None:
     draws, z, root = run("sgld", 1.0, SLOW, replace=False)
     with pytest.raises(AssertionError, match=r"covariance|trace"):

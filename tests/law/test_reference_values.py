@@ -153,7 +153,13 @@ def test_star_at_full_length(name: str) -> None:
 
 # At this step a chain may be lost; what the others find is the same.
 @pytest.mark.filterwarnings("ignore::sundman.DivergenceWarning")
-@pytest.mark.parametrize("steps", [100_000, pytest.param(1_000_000, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    "steps",
+    [
+        pytest.param(100_000, marks=pytest.mark.long),
+        pytest.param(1_000_000, marks=pytest.mark.slow),
+    ],
+)
 def test_sgld_where_adaptive_leimkuhler_matthews_is_right(steps: int) -> None:
     check_reference(Reference(sundman.sgld(8e-4), 8e-4, biased(-0.40, 0.004)), steps, seed=33)
 

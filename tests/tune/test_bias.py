@@ -64,6 +64,7 @@ def test_an_estimate_has_it():
     assert "bias" not in str(plain.mean())
 
 
+@pytest.mark.long
 def test_diagnose_says_it():
     draws = sundman.sample(targets.star(), key=jax.random.key(0), chains=4, steps=2000)
     row = sundman.diagnose(draws, show=False)["bias of the step / sd"]

@@ -118,6 +118,7 @@ def test_a_warm_up_that_was_killed_goes_on(case, window, tmp_path, monkeypatch):
     assert opened.tuning.why == whole.tuning.why
 
 
+@pytest.mark.long
 def test_another_bias_is_another_run(tmp_path):
     call = {**SETTINGS, "key": jax.random.key(7), "store": tmp_path / "run", "resume": True}
     sundman.sample(sundman.targets.star(), **call)
