@@ -251,6 +251,7 @@ def units(name: str, scale: str, seed: int = 0) -> list[tuple[str, list[int] | N
     of_seeds = {
         "table1": SCALES[scale].table.seeds,
         "fig-logprob": SCALES[scale].table.seeds,
+        "fig-robustness": SCALES[scale].robustness.seeds,
         "posterior-accuracy": SCALES[scale].accuracy.seeds,
     }
     parts: list[tuple[str, list[int] | None]] = []

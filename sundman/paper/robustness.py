@@ -13,8 +13,9 @@ run only if SGLD with free scales does not survive that step.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
+from typing import NamedTuple
 
 from sundman.paper import network
 from sundman.paper.experiment import Findings, NetworkBudget, Task
@@ -29,12 +30,29 @@ _LEFT_OUT = ("curve", "seconds", "ms_per_step")
 BySteps = Mapping[float, ChainRun]
 
 
+class Sweep(NamedTuple):
+    """The chains of one seed.
+
+    Attributes:
+      seed: their seed.
+      sgld: SGLD by h.
+      adaptive: SA-SGLD by the h near its mean step.
+      frozen: SGLD at h = .5 with the scales frozen, by where; empty if it was not run.
+    """
+
+    seed: int
+    sgld: BySteps
+    adaptive: BySteps
+    frozen: Mapping[str, ChainRun]
+
+
 def run_chain(
     task: Task,
     name: str,
     sampler: str,
     step: float,
     *,
+    seed: int,
     prior: str = "horseshoe",
     scales: Scales = (),
 ) -> ChainRun:
@@ -45,6 +63,7 @@ def run_chain(
       name: of the chain.
       sampler: ``"sgld"`` or ``"sa-sgld"``.
       step: h or dtau.
+      seed: of the chain; part of its name, but for the first.
       prior: as in :class:`sundman.paper.network.Chain`.
       scales: of the prior ``"fixed"``.
 
@@ -62,11 +81,12 @@ def run_chain(
         burn_in=0,
         skip=budget.burn_in,
         thin=budget.thin,
-        seed=task.seed,
+        seed=seed,
         data=network.name_of(task.data),
         scales=scales,
     )
-    return network.run(task.cache, f"fig-robustness/{name}", chain, task.data)
+    name = f"fig-robustness/{name}" + (f"-seed-{seed}" if seed else "")
+    return network.run(task.cache, name, chain, task.data)
 
 
 def prior_scales(factors: dict[str, float], width: int, inputs: int) -> dict[str, float]:
@@ -78,7 +98,7 @@ def prior_scales(factors: dict[str, float], width: int, inputs: int) -> dict[str
     }
 
 
-def ablation(task: Task, learned: dict[str, float]) -> dict[str, ChainRun]:
+def ablation(task: Task, learned: dict[str, float], seed: int) -> dict[str, ChainRun]:
     """SGLD at h = .5 with the scales frozen at their learned and at their first values."""
     inputs = network.load_for(task.data).test.x.shape[1]
     frozen = {}
@@ -88,25 +108,33 @@ def ablation(task: Task, learned: dict[str, float]) -> dict[str, ChainRun]:
     ):
         scales = tuple(prior_scales(factors, task.scale.robustness.width, inputs).items())
         frozen[name] = run_chain(
-            task, f"frozen-{name}", "sgld", ABLATED, prior="fixed", scales=scales
+            task, f"frozen-{name}", "sgld", ABLATED, seed=seed, prior="fixed", scales=scales
         )
     return frozen
 
 
-def run(task: Task) -> Findings:
-    """Run what is missing, then table, figures and verdicts."""
+def run_sweep(task: Task, seed: int) -> Sweep:
+    """The chains of one seed: both samplers at every step, and the ablation."""
     sgld, adaptive = {}, {}
     for h in task.scale.steps:
-        sgld[h] = run_chain(task, f"sgld-{h:g}", "sgld", h)
+        sgld[h] = run_chain(task, f"sgld-{h:g}", "sgld", h, seed=seed)
         dtau = round(DTAU_PER_H * h, 4)
-        adaptive[h] = run_chain(task, f"sa-sgld-{dtau:g}", "sa-sgld", dtau)
+        adaptive[h] = run_chain(task, f"sa-sgld-{dtau:g}", "sa-sgld", dtau, seed=seed)
     source = adaptive[ABLATED] if ABLATED in adaptive else next(iter(adaptive.values()))
     lost = ABLATED in sgld and sgld[ABLATED].diverged
-    frozen = ablation(task, source.scales) if lost or task.scale.ablation else {}
+    frozen = ablation(task, source.scales, seed) if lost or task.scale.ablation else {}
+    return Sweep(seed, sgld, adaptive, frozen)
+
+
+def run(task: Task) -> Findings:
+    """Run what is missing, then table, figures and verdicts."""
     budget = task.scale.robustness
+    seeds = task.seeds or [task.seed + i for i in range(budget.seeds)]
+    sweeps = [run_sweep(task, seed) for seed in seeds]
     return Findings(
         settings={
             **asdict(budget),
+            "seeds": list(seeds),
             "h": list(task.scale.steps),
             "dtau": [round(DTAU_PER_H * h, 4) for h in task.scale.steps],
             "clock": {**network.CLOCK, "r": R, "s": 2.0, "psi": "research_code", "omega": "N^2"},
@@ -114,21 +142,28 @@ def run(task: Task) -> Findings:
             "data": network.name_of(task.data),
             "frozen scales": "Gaussian prior, sigma fixed at the values SA-SGLD ended with / 1",
         },
-        numbers={
-            "SGLD": {f"{h:g}": u.to_json(without=_LEFT_OUT) for h, u in sgld.items()},
-            "SA-SGLD": {f"{h:g}": u.to_json(without=_LEFT_OUT) for h, u in adaptive.items()},
-            "frozen": {name: u.to_json(without=_LEFT_OUT) for name, u in frozen.items()},
-        },
-        verdicts=judge(sgld, adaptive, frozen, budget, task.cache.scale),
-        tables=[table_of(sgld, adaptive, frozen)],
-        figures=figures_of(sgld, adaptive),
+        numbers={f"seed {sweep.seed}": _numbers(sweep) for sweep in sweeps},
+        verdicts=judge(sweeps, budget, task.cache.scale),
+        tables=[table_of(sweeps)],
+        figures=figures_of(sweeps),
     )
 
 
-def table_of(sgld: BySteps, adaptive: BySteps, frozen: Mapping[str, ChainRun]) -> Table:
+def _numbers(sweep: Sweep) -> dict[str, object]:
+    groups = {"SGLD": sweep.sgld, "SA-SGLD": sweep.adaptive}
+    numbers: dict[str, object] = {
+        name: {f"{h:g}": chain.to_json(without=_LEFT_OUT) for h, chain in chains.items()}
+        for name, chains in groups.items()
+    }
+    frozen = {name: chain.to_json(without=_LEFT_OUT) for name, chain in sweep.frozen.items()}
+    return {**numbers, "frozen": frozen}
+
+
+def table_of(sweeps: Sequence[Sweep]) -> Table:
     """A line for each chain."""
 
-    def row(name: str, chain: ChainRun) -> list[str]:
+    def row(name: str, chain: ChainRun, seed: int) -> list[str]:
+        name = f"{name}, seed {seed}" if len(sweeps) > 1 else name
         step = "" if chain.mean_step is None else f"{chain.mean_step:.3f}"
         end = "log-probability lost" if chain.diverged else "runs on"
         if chain.diverged_step is not None:
@@ -138,31 +173,41 @@ def table_of(sgld: BySteps, adaptive: BySteps, frozen: Mapping[str, ChainRun]) -
             return [name, step, "", "", end]
         return [name, step, f"{scores.nll:.4f}", f"{100 * scores.accuracy:.2f}", end]
 
-    rows = [row(f"SGLD h = {h:g}", u) for h, u in sgld.items()]
-    rows += [row(f"SA-SGLD dtau = {DTAU_PER_H * h:.3g}", u) for h, u in adaptive.items()]
-    rows += [row(f"SGLD h = {ABLATED}, scales frozen ({n})", u) for n, u in frozen.items()]
+    rows = []
+    for seed, sgld, adaptive, frozen in sweeps:
+        rows += [row(f"SGLD h = {h:g}", u, seed) for h, u in sgld.items()]
+        rows += [row(f"SA-SGLD dtau = {DTAU_PER_H * h:.3g}", u, seed) for h, u in adaptive.items()]
+        name = f"SGLD h = {ABLATED}, scales frozen"
+        rows += [row(f"{name} ({where})", u, seed) for where, u in frozen.items()]
     heads = ["chain", "mean step", "NLL", "accuracy %", ""]
     return Table("Robustness: ensembles of the second part of each chain", heads, rows)
 
 
-def figures_of(sgld: BySteps, adaptive: BySteps) -> list[Figure]:
-    """NLL against the mean step, and log-probability along each chain."""
+def figures_of(sweeps: Sequence[Sweep]) -> list[Figure]:
+    """NLL against the mean step of every chain, and log-probability along those of one seed."""
     curves, styles = {}, {}
-    for name, chains in (("SGLD", sgld), ("SA-SGLD", adaptive)):
-        points = [
-            (u.mean_step, u.weighted.nll) for u in chains.values() if u.weighted and not u.diverged
-        ]
+    groups = {
+        "SGLD": [sweep.sgld for sweep in sweeps],
+        "SA-SGLD": [sweep.adaptive for sweep in sweeps],
+    }
+    for name, groups_of_seeds in groups.items():
+        chains = [each for group in groups_of_seeds for each in group.items()]
+        points = sorted(
+            (u.mean_step, u.weighted.nll)
+            for _, u in chains
+            if u.weighted and u.mean_step is not None and not u.diverged
+        )
         curves[name] = ([h for h, _ in points], [nll for _, nll in points])
         styles[name] = {"marker": "o"}
-        bad = [h for h, u in chains.items() if u.diverged]
+        bad = sorted(h for h, u in chains if u.diverged)
         if bad:
             top = max(curves[name][1], default=1.0)
             curves[f"{name}, diverged"] = (bad, [top] * len(bad))
             styles[f"{name}, diverged"] = {"marker": "x", "linestyle": "none", "markersize": 8}
     along = {}
-    for name, chains in (("SGLD", sgld), ("SA-SGLD", adaptive)):
-        for h, u in chains.items():
-            if h in (min(chains), ABLATED, max(chains)):
+    for name, (first, *_) in groups.items():
+        for h, u in first.items():
+            if h in (min(first), ABLATED, max(first)):
                 values = [math.nan if v is None else v for v in u.member]
                 along[f"{name}, h about {h:g}"] = (range(1, len(values) + 1), values)
     return [
@@ -184,58 +229,56 @@ def figures_of(sgld: BySteps, adaptive: BySteps) -> list[Figure]:
     ]
 
 
-def judge(
-    sgld: BySteps,
-    adaptive: BySteps,
-    frozen: Mapping[str, ChainRun],
-    budget: NetworkBudget,
-    scale: str,
-) -> list[Verdict]:
-    """One verdict for each claim about large steps."""
-    about = f"Width {budget.width}, {budget.epochs} epochs, one seed (scale {scale})."
+def judge(sweeps: Sequence[Sweep], budget: NetworkBudget, scale: str) -> list[Verdict]:
+    """One verdict for each claim about large steps, over all seeds."""
+    seeds = "one seed" if len(sweeps) == 1 else f"{len(sweeps)} seeds"
+    about = f"Width {budget.width}, {budget.epochs} epochs, {seeds} (scale {scale})."
     return [
-        sgld_diverges(sgld, budget, about),
-        adaptive_survives(sgld, adaptive, budget, about),
-        mean_step(adaptive, budget, about),
-        scales_are_the_limit(sgld, frozen, about),
+        sgld_diverges(sweeps, budget, about),
+        adaptive_survives(sweeps, budget, about),
+        mean_step(sweeps, budget, about),
+        scales_are_the_limit(sweeps, about),
     ]
 
 
-def _inside(chains: BySteps) -> dict[float, ChainRun]:
-    return {h: u for h, u in chains.items() if LOW <= h <= HIGH}
+def _inside(groups: Sequence[BySteps]) -> list[ChainRun]:
+    """The chains of all seeds in the range of the claim."""
+    return [u for chains in groups for h, u in chains.items() if LOW <= h <= HIGH]
 
 
-def sgld_diverges(sgld: BySteps, budget: NetworkBudget, about: str) -> Verdict:
+def _error(sweeps: Sequence[Sweep]) -> str:
+    return "none, one seed" if len(sweeps) == 1 else f"none, {len(sweeps)} seeds"
+
+
+def sgld_diverges(sweeps: Sequence[Sweep], budget: NetworkBudget, about: str) -> Verdict:
     """SGLD between .45 and .55."""
-    inside = _inside(sgld)
-    lost = [h for h, u in inside.items() if u.diverged]
+    inside = _inside([sweep.sgld for sweep in sweeps])
+    lost = sum(u.diverged for u in inside)
     outcome: Outcome = "partly"
     if not inside or (not lost and budget.width < WIDTH):
         outcome = "not tested"
-    elif len(lost) in (0, len(inside)):
+    elif lost in (0, len(inside)):
         outcome = "reproduces" if lost else "does not reproduce"
-    all_lost = [f"{h:g}" for h, u in sgld.items() if u.diverged]
+    all_lost = sorted(f"{h:g}" for sweep in sweeps for h, u in sweep.sgld.items() if u.diverged)
     return Verdict(
         "Robustness: SGLD diverges for h in [.45, .55]",
         "diverges",
-        f"{len(lost)} of {len(inside)} chains there diverged; of all steps: "
+        f"{lost} of {len(inside)} chains there diverged; of all steps: "
         f"{', '.join(all_lost) or 'none'}",
-        "none, one seed",
+        _error(sweeps),
         outcome,
         "Reproduces if all do, partly if some do. Below width 1200 SGLD is not expected to diverge "
         f"there, which then counts as not tested. {about}",
     )
 
 
-def adaptive_survives(
-    sgld: BySteps, adaptive: BySteps, budget: NetworkBudget, about: str
-) -> Verdict:
+def adaptive_survives(sweeps: Sequence[Sweep], budget: NetworkBudget, about: str) -> Verdict:
     """SA-SGLD at a mean step of about .5."""
-    inside = _inside(adaptive)
-    surviving = [u for u in inside.values() if not u.diverged]
+    inside = _inside([sweep.adaptive for sweep in sweeps])
+    surviving = [u for u in inside if not u.diverged]
     steps = ", ".join(f"{u.mean_step:.2f}" for u in surviving)
     nll = ", ".join(f"{u.weighted.nll:.3f}" for u in surviving if u.weighted is not None)
-    contrast = any(u.diverged for u in _inside(sgld).values())
+    contrast = any(u.diverged for u in _inside([sweep.sgld for sweep in sweeps]))
     outcome: Outcome = "partly"
     if not inside or (not contrast and budget.width < WIDTH):
         outcome = "not tested"
@@ -246,47 +289,61 @@ def adaptive_survives(
         "runs on (dtau = .35, r = .5)",
         f"{len(surviving)} of {len(inside)} chains run on, mean steps {steps or 'none'}, NLL "
         f"{nll or 'none'}",
-        "none, one seed",
+        _error(sweeps),
         outcome,
         "Reproduces if all run on, partly if some do; not tested at a width where SGLD does not "
         f"diverge either. {about}",
     )
 
 
-def mean_step(adaptive: BySteps, budget: NetworkBudget, about: str) -> Verdict:
+def mean_step(sweeps: Sequence[Sweep], budget: NetworkBudget, about: str) -> Verdict:
     """The published mean step tells which reading of the settings is meant."""
-    chain = adaptive.get(0.5)
-    step = None if chain is None else chain.mean_step
+    chains = [sweep.adaptive[ABLATED] for sweep in sweeps if ABLATED in sweep.adaptive]
+    steps = [chain.mean_step for chain in chains if chain.mean_step is not None]
     outcome: Outcome = "not tested"
-    if step is not None and budget.width >= WIDTH:
-        off = abs(step / 0.5 - 1)
+    if steps and budget.width >= WIDTH:
+        off = max(abs(step / 0.5 - 1) for step in steps)
         outcome = "reproduces" if off < 0.1 else "partly" if off < 0.4 else "does not reproduce"
     return Verdict(
         "Robustness: SA-SGLD with dtau = .35 and r = .5 has a mean step of .5",
         "0.5",
-        "not run" if step is None else f"{step:.3f}",
-        "none, one seed",
+        ", ".join(f"{step:.3f}" for step in steps) or "not run",
+        _error(sweeps),
         outcome,
-        "In learning-rate units, second part of the chain. Reproduces within 10%, partly within "
-        f"40%; not tested below width 1200. {about}",
+        "In learning-rate units, second part of the chain. Reproduces if within 10%, partly within "
+        f"40%, the farthest counts; not tested below width 1200. {about}",
     )
 
 
-def scales_are_the_limit(sgld: BySteps, frozen: Mapping[str, ChainRun], about: str) -> Verdict:
+def scales_are_the_limit(sweeps: Sequence[Sweep], about: str) -> Verdict:
     """Our ablation: SGLD at h = .5 with the horseshoe's scales frozen."""
-    free = sgld.get(0.5)
-    fates = {name: "diverges" if u.diverged else "runs on" for name, u in frozen.items()}
-    frozen_text = ", ".join(f"at {name}: {fate}" for name, fate in fates.items())
+
+    def fate(chains: Sequence[ChainRun]) -> str:
+        lost = sum(chain.diverged for chain in chains)
+        if len(chains) == 1:
+            return "diverges" if lost else "runs on"
+        return f"{lost} of {len(chains)} diverge"
+
+    free = [sweep.sgld[ABLATED] for sweep in sweeps if ABLATED in sweep.sgld]
+    places = list(dict.fromkeys(where for sweep in sweeps for where in sweep.frozen))
+    frozen = {
+        where: [sweep.frozen[where] for sweep in sweeps if where in sweep.frozen]
+        for where in places
+    }
+    frozen_text = ", ".join(f"at {where}: {fate(chains)}" for where, chains in frozen.items())
     outcome: Outcome = "not tested"
-    if fates and free is not None and free.diverged:
-        outcome = "does not reproduce" if frozen["learned"].diverged else "reproduces"
-    free_text = "not run" if free is None else ("diverges" if free.diverged else "runs on")
+    if frozen and any(chain.diverged for chain in free):
+        survives = not any(chain.diverged for chain in frozen["learned"])
+        every = all(chain.diverged for chain in free)
+        outcome = ("reproduces" if every else "partly") if survives else "does not reproduce"
+    free_text = fate(free) if free else "not run"
     return Verdict(
         "Ablation (ours): it is the horseshoe's scales that make SGLD diverge at h = .5",
         "not in the paper",
         f"scales free: {free_text}; frozen {frozen_text or '(not run)'}",
-        "none, one seed",
+        _error(sweeps),
         outcome,
         "Frozen: a Gaussian prior with each tensor's sigma fixed. Reproduces if SGLD diverges with "
-        f"free scales and runs on with the learned ones frozen. {about}",
+        "free scales and runs on with the learned ones frozen, partly if with free scales only "
+        f"some seeds diverge. {about}",
     )

@@ -96,8 +96,32 @@ def test_robustness(width, lost, outcomes):
     adaptive = {0.2: chain(lost=False), 0.5: chain(lost=False)}
     frozen = {"learned": chain(lost=False), "initial": chain(lost=False)} if lost else {}
     budget = NetworkBudget(width=width, epochs=10, burn_in=5, thin=100, seeds=1)
-    verdicts = robustness.judge(sgld, adaptive, frozen, budget, "test")
+    sweep = robustness.Sweep(0, sgld, adaptive, frozen)
+    verdicts = robustness.judge([sweep], budget, "test")
     assert [verdict.outcome for verdict in verdicts] == outcomes
+
+
+def test_robustness_over_seeds():
+    """One seed of two diverges at h = .5: the claim holds in part, and every chain has its row."""
+    budget = NetworkBudget(width=1200, epochs=10, burn_in=5, thin=100, seeds=2)
+    adaptive = {0.5: chain(lost=False)}
+    sweeps = [
+        robustness.Sweep(0, {0.5: chain(lost=True)}, adaptive, {"learned": chain(lost=False)}),
+        robustness.Sweep(1, {0.5: chain(lost=False)}, adaptive, {"learned": chain(lost=False)}),
+    ]
+    diverges, survives, step, limit = robustness.judge(sweeps, budget, "test")
+    assert (diverges.outcome, diverges.ours) == (
+        "partly",
+        "1 of 2 chains there diverged; of all steps: 0.5",
+    )
+    assert (survives.outcome, survives.error) == ("reproduces", "none, 2 seeds")
+    assert (step.outcome, step.ours) == ("reproduces", "0.500, 0.500")
+    assert limit.outcome == "partly"
+    assert "1 of 2 diverge; frozen at learned: 0 of 2 diverge" in limit.ours
+    names = [row[0] for row in robustness.table_of(sweeps).rows]
+    assert len(names) == 6
+    assert "SGLD h = 0.5, seed 1" in names
+    assert "SGLD h = 0.5, scales frozen (learned), seed 0" in names
 
 
 def test_a_chain_that_guesses_has_diverged():
