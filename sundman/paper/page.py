@@ -52,8 +52,9 @@ goes to 0, if the average of the squared gradient has a memory of its own; witho
 noise leaves a bias that no step removes. Where the stiffness varies along the path, as on the star,
 adaptive steps are more accurate at the same mean step, and biased at the published one. In a
 network that has settled the step hardly varies, so it samples as SGLD does at that step, and the
-table's gain under the horseshoe is not seen. The clock stands larger steps, and costs next to
-nothing; it moves the step at which chains are lost, and does not remove it.
+table's gain under the horseshoe is not seen. The clock costs next to nothing. On the star it stands
+larger steps; in the wide network chains of either sampler are lost at large steps, as many of one
+as of the other, and which ones depends on the seed.
 [The errata](errata.md) have the details.
 """
 HEAD = """# Reproduction of the paper

@@ -198,7 +198,7 @@ def figures_of(sweeps: Sequence[Sweep]) -> list[Figure]:
             if u.weighted and u.mean_step is not None and not u.diverged
         )
         curves[name] = ([h for h, _ in points], [nll for _, nll in points])
-        styles[name] = {"marker": "o"}
+        styles[name] = {"marker": "o", "linestyle": "solid" if len(sweeps) == 1 else "none"}
         bad = sorted(h for h, u in chains if u.diverged)
         if bad:
             top = max(curves[name][1], default=1.0)
