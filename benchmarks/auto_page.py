@@ -20,6 +20,7 @@ COLUMNS = (
     "worst mean, sds",
     "worst sd",
     "failures",
+    "verdict",
     "warm-up",
     "gradients",
 )
@@ -54,6 +55,7 @@ def cells(method: str, row: dict[str, Any]) -> list[str]:
         _bias(mean, 1.0, 3),
         _bias(sd, 100.0, 1, "%"),
         f"{row['failures']}" + (f"; {astray} chains astray" if astray else ""),
+        {True: "good", False: "bad", None: ""}[row.get("ok")],
         f"{row['warm_up_a_chain']:,}",
         f"{row['gradients_a_chain']:,}",
     ]

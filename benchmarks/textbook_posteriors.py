@@ -318,11 +318,10 @@ def stochastic_volatility() -> Problem:
         first = at["z"][:1] / jnp.sqrt(1.0 - phi * phi)
         pushes = sigma * jnp.concatenate([first, at["z"][1:]])
 
-        def then(a: tuple[Array, Array], b: tuple[Array, Array]) -> tuple[Array, Array]:
-            return a[0] * b[0], a[1] * b[0] + b[1]
+        def next_day(before: Array, push: Array) -> tuple[Array, Array]:
+            return (phi * before + push,) * 2
 
-        decay = jnp.full_like(pushes, phi)
-        log_variance = at["mu"] + jax.lax.associative_scan(then, (decay, pushes))[1]
+        log_variance = at["mu"] + jax.lax.scan(next_day, 0.0 * sigma, pushes)[1]
         misfit = 0.5 * jnp.sum(y * y * jnp.exp(-log_variance) + log_variance)
         up, down = jax.nn.softplus(-at["logit_phi"]), jax.nn.softplus(at["logit_phi"])
         prior = 20.0 * up + 1.5 * down  # (1 + phi) / 2: beta(20, 1.5)

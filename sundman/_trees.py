@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
 
 import jax
@@ -69,3 +69,20 @@ def with_named_leaves(like: PyTree, leaves: Mapping[str, np.ndarray]) -> PyTree:
     if differing:
         raise KeyError(differing[0])
     return jax.tree.unflatten(jax.tree.structure(like), [leaves[name] for name in names])
+
+
+def some_of_each(sizes: Sequence[int], most: int) -> np.ndarray:
+    """At most ``most`` places in leaves of these sizes, one after the other, in increasing order.
+
+    Evenly spaced, but none is left out if there are not more leaves than that: the scales of a
+    hierarchy are single numbers beside long arrays, and the slowest of all.
+    """
+    ends = np.cumsum([0, *sizes])
+    total = int(ends[-1])
+    first = np.unique(ends[:-1][np.diff(ends) > 0])
+    for added in range(most + 1):
+        evenly = np.linspace(0, total - 1, min(most - added, total)).astype(int)
+        missing = np.setdiff1d(first, first[np.searchsorted(first, evenly, side="right") - 1])
+        if len(missing) <= added:
+            return np.union1d(evenly, missing).astype(int)
+    return np.linspace(0, total - 1, min(most, total)).astype(int)

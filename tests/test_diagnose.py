@@ -12,6 +12,7 @@ from rich.console import Console
 
 import sundman
 from sundman import _chunks
+from sundman._trees import some_of_each
 from sundman.diagnosis.mixing import some_components
 from sundman.draws import Draws
 from tests.lazy_arrays import OnDisk
@@ -195,6 +196,15 @@ def test_some_components_evenly():
     assert labels[-1] == "b"
     np.testing.assert_array_equal(values[..., 1], tree["a"][:, :, 2, 20])
     np.testing.assert_array_equal(values[..., -1], tree["b"])
+
+
+def test_no_leaf_is_left_out():
+    assert some_of_each([10], 20).tolist() == list(range(10))
+    assert some_of_each([1000], 3).tolist() == [0, 499, 999]
+    assert some_of_each([0], 3).tolist() == []
+    # scales after a long array: evenly spaced places would miss them
+    assert some_of_each([1000, 1, 1, 1], 4).tolist() == [0, 1000, 1001, 1002]
+    assert len(some_of_each([5] * 30, 10)) == 10
 
 
 def test_draws_on_disk(monkeypatch):

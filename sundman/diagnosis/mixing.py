@@ -16,7 +16,7 @@ import numpy as np
 from jax import Array
 
 from sundman import estimate
-from sundman._trees import leaf_paths
+from sundman._trees import leaf_paths, some_of_each
 from sundman._types import PyTree
 from sundman.diagnosis.table import Row, graded
 from sundman.draws import Draws
@@ -68,7 +68,7 @@ def mixing_rows(draws: Draws, components: int) -> Iterator[Row]:
 
 
 def some_components(draws: Draws, most: int) -> tuple[np.ndarray, list[str]]:
-    """At most ``most`` components, evenly spaced over all: (chain, draw, k) and their names.
+    """At most ``most`` components, of every leaf at least one: (chain, draw, k) and their names.
 
     Fewer if the draws are very many. The values are read once, in blocks.
     """
@@ -76,7 +76,7 @@ def some_components(draws: Draws, most: int) -> tuple[np.ndarray, list[str]]:
     sizes = [math.prod(leaf.shape[2:]) for leaf in leaves]
     ends = np.cumsum([0, *sizes])
     most = max(1, min(most, int(ends[-1]), _ELEMENTS // (draws.chains * len(draws))))
-    chosen = np.linspace(0, ends[-1] - 1, most).astype(int)
+    chosen = some_of_each(sizes, most)
     per_leaf = [
         chosen[(chosen >= first) & (chosen < last)] - first
         for first, last in itertools.pairwise(ends)

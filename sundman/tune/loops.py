@@ -34,6 +34,7 @@ SUB = 10  # steps between two corrections of h
 MOST_SUB_WINDOWS = 128  # sub-windows of a window, at most
 _CAP = 1.0  # what one energy error counts for at most: a single outlier does not decide
 _REJECT = 1000.0  # in units of T: a step that gains more energy is not taken
+_FAR_OUT = 8.0  # an energy error beyond T and so many times the usual one is a jump
 _ROUNDING = 3.4  # in units of U's precision: an energy error below it says nothing
 _TURN = 0.1  # the change of the gradient in a step to aim at where U is too large for dE
 _LONGEST = 120  # doublings or halvings of the first step
@@ -118,7 +119,8 @@ class Sums(NamedTuple):
 class Traces(NamedTuple):
     """What a window leaves behind, one row for each SUB steps; unused rows are zero.
 
-    ``dt`` and ``dt2`` are the means of dt/h and of its square. ``x``, ``g`` and ``change`` (of the
+    ``dt`` and ``dt2`` are the means of dt/h and of its square, ``jumps`` the share of steps whose
+    energy error is far out. ``x``, ``g`` and ``change`` (of the
     gradient between two minibatches) are kept for some rows.
     """
 
@@ -127,6 +129,7 @@ class Traces(NamedTuple):
     U: Array
     dt: Array
     dt2: Array
+    jumps: Array
     x: Array
     g: Array
     change: Array
@@ -138,6 +141,7 @@ class _Step(NamedTuple):
     walk: Walk
     error: Array
     rejected: Array
+    jumped: Array
     value: Array
     grads: Array
     stretch: Array
@@ -206,7 +210,8 @@ def _step(dynamics: Dynamics, walk: Walk, h: Array) -> _Step:
         zeta=zeta,
         step=walk.step + jnp.uint32(1),
     )
-    return _Step(there, jnp.where(fine, error, _CAP), ~fine, before, g, h / usual)
+    jumped = ~fine | (jnp.abs(dE) > T * (1.0 + _FAR_OUT * jnp.sqrt(dynamics.aim * d)))
+    return _Step(there, jnp.where(fine, error, _CAP), ~fine, jumped, before, g, h / usual)
 
 
 def _steps(dynamics: Dynamics, walk: Walk, h: Array) -> _Step:
@@ -268,9 +273,10 @@ def window(
             walk, sums = carry[:2]
             out = _steps(dynamics, walk, h)
             sums = _added(sums, walk.position, walk.grads, out.grads, matrix=matrix)
-            rejected = out.rejected.astype(out.error.dtype)
-            recorded = jnp.stack([out.error, rejected, out.value, out.stretch, out.stretch**2])
-            return (out.walk, sums, out.grads - walk.grads), recorded
+            rejected, jumped = (a.astype(out.error.dtype) for a in (out.rejected, out.jumped))
+            stretch = out.stretch
+            recorded = [out.error, rejected, out.value, stretch, stretch**2, jumped]
+            return (out.walk, sums, out.grads - walk.grads), jnp.stack(recorded)
 
         start = (walk, sums, jnp.zeros_like(walk.grads))
         (walk, sums, change), recorded = lax.scan(one, start, None, length=SUB)
@@ -284,6 +290,7 @@ def window(
             traces.U.at[i].set(recorded[:, 2].mean()),
             traces.dt.at[i].set(recorded[:, 3].mean()),
             traces.dt2.at[i].set(recorded[:, 4].mean()),
+            traces.jumps.at[i].set(recorded[:, 5].mean()),
             traces.x.at[row].set(walk.position),
             traces.g.at[row].set(walk.grads),
             traces.change.at[row].set(change),
@@ -294,7 +301,7 @@ def window(
     kept = jnp.zeros((rows, chains, d), walk.position.dtype)
     line = jnp.zeros(MOST_SUB_WINDOWS, jnp.float32)
     begin = (walk, h, jnp.int32(0), _nothing(walk, matrix=matrix))
-    traces = Traces(line, line, line, line, line, kept, kept, kept)
+    traces = Traces(line, line, line, line, line, line, kept, kept, kept)
     return lax.fori_loop(0, number, sub, (*begin, traces))
 
 

@@ -131,6 +131,40 @@ def widest(rows: Floats) -> float:
     return float(max(second - first * first / n, first * first / d) / first)
 
 
+def widest_of_chains(rows: Floats) -> float:
+    """As :func:`widest`, of ``rows`` (n, chain, d), from products of rows of different chains.
+
+    In many dimensions the rows of one chain are few and alike, and would make S seem wider by far.
+    """
+    n, chains, d = rows.shape
+    if chains == 1:
+        return widest(rows.reshape(-1, d))
+    flat, chain = rows.reshape(-1, d), np.tile(np.arange(chains), n)
+    others = chain[:, None] != chain
+    second = np.mean(np.square(flat @ flat.T)[others])
+    first = np.mean(np.sum(flat * flat, axis=1))
+    return float(max(second, first * first / d) / first)
+
+
+def stiff_directions(rows: Floats) -> float:
+    """tr(S^2)^2 / tr(S^4) of the covariance S of ``rows`` (n, d): how many directions are stiff.
+
+    In a harmonic well the energy error of a step is h^2 / 8 times the change of |L' G|^2, to which
+    a direction adds the square of its variance: so many directions share it. Sums over pairs and
+    over rings of four different rows have no bias from their finite number.
+    """
+    n, d = rows.shape
+    gram = rows @ rows.T
+    np.fill_diagonal(gram, 0.0)
+    squares = gram * gram
+    by_row = squares.sum(axis=1)
+    second = by_row.sum() / (n * (n - 1))
+    product = gram @ gram
+    rings = np.sum(product * product) - 2.0 * np.sum(by_row**2) + np.sum(squares**2)
+    fourth = rings / (n * (n - 1) * (n - 2) * (n - 3))
+    return float(np.clip(second**2 / fourth, 1.0, d)) if fourth > 0 else float(d)
+
+
 def inward(scale: Floats, rows: Floats) -> Floats:
     """L' G of every row."""
     return rows * scale if scale.ndim == 1 else rows @ scale

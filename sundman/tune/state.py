@@ -91,6 +91,7 @@ class WarmUp:
       bound: M of the clock; 1 while it is off.
       longest: h is at most this, because of the noise.
       share: of the usual energy error that is aimed at.
+      stiff: the share of the directions that the energy error is of, where L is no matrix.
       lowest: the mean of U after the last block of the descent.
       descending: whether the descent is not over.
       left: the lengths of the windows or rounds to come.
@@ -116,6 +117,7 @@ class WarmUp:
     bound: float = 1.0
     longest: float = math.inf
     share: float = 1.0
+    stiff: float = 1.0
     lowest: float = math.inf
     descending: bool = True
     left: tuple[int, ...] = ()
@@ -158,7 +160,7 @@ def dynamics(problem: Problem, warm: WarmUp, *, gain: float = 1.0) -> Dynamics:
         jax.device_put(warm.scale.astype(warm.walk.position.dtype)),
         problem.temperature,
         warm.gamma,
-        problem.auto.aim(warm.chains) * warm.share,
+        problem.auto.aim(warm.chains) * warm.share * warm.stiff,
         gain,
         warm.longest,
         0.0 if warm.descending else 1.0,

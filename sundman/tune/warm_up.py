@@ -39,6 +39,7 @@ from sundman.tune.state import (
 )
 
 _BIAS_SCALE = 0.35  # the bias of an average over its sd and sqrt(v): see docs/bias.md
+_FEW_STIFF = 0.1  # a share of the directions so small is worth a word
 _NOISE_VARIES = 0.05  # the covariance of the noise over the law, as a share of it
 
 
@@ -232,7 +233,7 @@ def _bias(problem: Problem, warm: WarmUp, v: float) -> float:
         return 0.0
     heat = warm.h * warm.records[-1].noise / (2.0 * warm.gamma * problem.temperature)
     left = _NOISE_VARIES if problem.noise_taken_out else 1.0
-    return max(_BIAS_SCALE * math.sqrt(v), left * heat)
+    return max(_BIAS_SCALE * math.sqrt(v / warm.stiff), left * heat)
 
 
 def _describe_choice(problem: Problem, warm: WarmUp, limited: float) -> str:
@@ -253,6 +254,9 @@ def _describe_choice(problem: Problem, warm: WarmUp, limited: float) -> str:
         f"h = {warm.h:.3g}, friction {warm.gamma:.3g}, energy error of a step "
         f"{warm.records[-1].v:.2g}, found with {warm.gradients:,} gradients a chain"
     )
+    if warm.stiff < _FEW_STIFF:
+        about = max(1, round(warm.stiff * d))
+        text += f"; the step is set by the stiffest directions, about {about} of them"
     if limited < 0.5:
         text += (
             f"; the noise of the minibatches limits the step, {1 / limited:.1f} times longer "

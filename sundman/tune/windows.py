@@ -35,7 +35,10 @@ _UNBOUNDED = 1e12  # in units of T: no law has a potential below minus this
 _FRICTION_SHARE = 0.5  # of the critical friction: means gain a factor of two, squares lose little
 _FRICTION = (0.05, 2.0)
 _STEADY = 0.14  # dt may vary by so much, in units of its mean, at the usual energy error
+_JUMPS, _LEAST_SHARE = 5e-5, 0.03  # steps at which the energy may jump; the price for fewer
 _HESSIANS = 16  # minibatches that a mean Hessian is of, all chains together
+_FEWEST_ROWS = 16  # of gradients that say how many directions are stiff
+_MOST_ROWS = 4000  # of positions, all chains together, that say how wide the law is
 _ROW_NUMBERS = 2**24  # kept of positions, of gradients and of their changes
 
 
@@ -168,18 +171,18 @@ def _after_window(problem: Problem, warm: WarmUp, result: _WindowResult) -> Warm
         warm = _with_hessian(problem, warm)
     warm = rescaled(warm, _new_scale(problem, warm, result))
     inside = scales.inward(warm.scale, result.kept("g").reshape(-1, d))
-    width, gamma, share = 1.0, 1.0, warm.share
+    width, gamma, share, stiff = 1.0, 1.0, warm.share, warm.stiff
     noise, loudest, longest = np.zeros(0), 0.0, math.inf
     if not problem.exact:
         noise = scales.moments(result.sums)[2]
         loudest = _loudest(warm.scale, noise, result.kept("change").reshape(-1, d))
     if problem.exact or warm.scale.ndim == 2:
-        rows = result.kept("x")
-        rows = (rows - rows.mean(0)).reshape(-1, d)[-4000:]
-        width = scales.widest(scales.whiten(warm.scale, rows)) / T
+        width = _width(warm.scale, result.kept("x")) / T
         if len(warm.left) == 2:
             gamma = _friction(problem, result, warm.h, width, loudest, chains)
             share = _share(result)
+    if problem.exact and warm.scale.ndim == 1:
+        stiff = _share_of_stiff_directions(warm.scale, result.kept("g"))
     if loudest > 0:
         longest = 2.0 * NOISE_SHARE * gamma * T / loudest
     clock = problem.exact and done >= 1 and d > 1
@@ -190,6 +193,7 @@ def _after_window(problem: Problem, warm: WarmUp, result: _WindowResult) -> Warm
         gamma=gamma,
         longest=longest,
         share=share,
+        stiff=stiff,
         noise=noise,
         reference=float(np.median(np.sum(inside**2, -1))),
         bound=CLOCK_M if clock else 1.0,
@@ -238,13 +242,43 @@ def _friction(
 
 
 def _share(result: _WindowResult) -> float:
-    """The share of the usual energy error to aim at: less, where the clock has much to do.
+    """The share of the usual energy error to aim at: less where the clock has much to do, or jumps.
 
-    The energy error is then mostly that of usual places, and the bias of those where dt is short.
+    The energy error is then mostly that of usual places, and the bias of those where dt is short,
+    or where the law is narrower than the step and the energy jumps.
     """
     mean, square = result.line("dt").mean(), result.line("dt2").mean()
     varies = math.sqrt(max(square / mean**2 - 1.0, 1e-12))
-    return min(1.0, (_STEADY / varies) ** 2)
+    return min((_STEADY / varies) ** 2, _share_for_jumps(result))
+
+
+def _share_for_jumps(result: _WindowResult) -> float:
+    """The share of the energy error at which the energy jumps as rarely as it may.
+
+    The share of steps at which it does grows like the energy error, with the sixth power of h.
+    """
+    jumps = max(float(result.line("jumps").mean()), 1e-12)
+    return min(1.0, max(_JUMPS / jumps, _LEAST_SHARE))
+
+
+def _width(scale: np.ndarray, positions: np.ndarray) -> float:
+    """The largest eigenvalue of the covariance in z, about; positions are (row, chain, d)."""
+    rows = (positions - positions.mean(axis=0))[-max(1, _MOST_ROWS // positions.shape[1]) :]
+    inside = scales.whiten(scale, rows.reshape(-1, rows.shape[2]))
+    if scale.ndim == 1:
+        return scales.widest_of_chains(inside.reshape(rows.shape))
+    return scales.widest(inside)
+
+
+def _share_of_stiff_directions(scale: np.ndarray, grads: np.ndarray) -> float:
+    """The share of all directions that the energy error of a step is of.
+
+    Where L is one number for each coordinate a few directions can be far stiffer than the others,
+    as in the last layer of a network. Spread over all d, their error would seem small.
+    """
+    d = grads.shape[2]
+    rows = scales.inward(scale, (grads - grads.mean(axis=0)).reshape(-1, d))
+    return scales.stiff_directions(rows) / d if len(rows) > _FEWEST_ROWS else 1.0
 
 
 def _repeated(usual: tuple[int, ...]) -> tuple[int, ...]:
@@ -278,6 +312,8 @@ def _after_last(problem: Problem, warm: WarmUp, result: _WindowResult) -> WarmUp
     falling = fall > max(matters(problem, warm), 4.0 * error)
     again = falling and warm.repeats < _REPEATS
     settled = np.exp(np.mean(np.log(result.line("h")[result.number // 4 :])))
+    if problem.exact:
+        settled *= _share_for_jumps(result) ** (1 / 6)
     width, loudest = warm.records[-1].width, warm.records[-1].noise
     if not again:
         warm = dataclasses.replace(warm, h=float(min(settled, warm.longest)))

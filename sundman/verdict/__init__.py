@@ -38,6 +38,8 @@ def judge(draws: Draws, target: TargetLike | None = None) -> Verdict:
       than the frequencies of the classes; of any such network, a training loss whose split R-hat is
       above 1.3, or chains that do not agree on a quarter of the training rows;
     - more than half of the draws are at a bound of the clock;
+    - the energy jumps at more than one of 50,000 steps, where it is recorded, as in self-tuned runs
+      with exact gradients: the law is narrower there than the step is long;
     - the step that was tuned is so short that U seems to jump.
 
     With fewer than 50 draws per chain the verdict is ``"unknown"``, unless chains were lost or U
@@ -85,6 +87,7 @@ def _judge(draws: Draws, target: TargetLike | None) -> Verdict:
             *checks.mixing(summary),
             *checks.predictions(draws, target),
             *checks.at_a_bound(draws),
+            *checks.energy_jumps(draws, summary.temperature),
             *checks.not_smooth(draws),
         )
     return Verdict("bad" if reasons else "good", reasons)

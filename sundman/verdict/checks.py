@@ -11,7 +11,7 @@ from collections.abc import Iterator
 import jax
 import numpy as np
 
-from sundman import likelihoods
+from sundman import _chunks, likelihoods
 from sundman._types import PyTree
 from sundman.draws import Draws
 from sundman.draws.trust import FALLS, Reason
@@ -42,6 +42,8 @@ _LOOKED_AT, _FEWEST_ROWS = 60, 100  # draws of a chain, and rows, where the loss
 _FORWARD = 80  # of the affordable gradients: forward passes cost a third, and there are 240 of them
 _AT_CHANCE = 0.97  # of the loss of class frequencies
 _RHAT_OF_LOSS, _SHARE_APART = 1.3, 0.25  # few draws are looked at, which widens R-hat
+_JUMP, _USUAL_SIZES = 3.0, 12.0  # in units of T, and of the median: a change of energy beyond both
+_JUMPS, _FEW_JUMPS = 2e-5, 4  # the share of steps with such a change, and how many may be chance
 _PARTS = 8  # into which a run is cut to see where it goes
 
 
@@ -341,6 +343,29 @@ def at_a_bound(draws: Draws) -> Iterator[Reason]:
                 f"{share:.0%} of the draws were made with the {bound} step that the clock allows, "
                 f"where it does not adapt: {advice}.",
             )
+
+
+def energy_jumps(draws: Draws, temperature: float) -> Iterator[Reason]:
+    """Steps at which the energy jumps: the law is narrower there than the step is long."""
+    if "work" not in draws.stats or not temperature > 0 or not draws.facts.steps:
+        return
+    jumps, largest, size = 0, 0.0, None
+    for part in _chunks.draw_slices(len(draws), max(2, _NUMBERS // draws.chains)):
+        before = slice(max(part.start - 1, 0), part.stop)
+        done = np.abs(np.diff(np.asarray(draws.column("work")[:, before], np.float64), axis=1))
+        size = float(np.median(done)) if size is None else size
+        far = done > _JUMP * temperature + _USUAL_SIZES * size
+        jumps += int(far.sum())
+        largest = max(largest, float(done.max(initial=0.0)))
+    steps = draws.facts.steps * draws.chains
+    if jumps >= _FEW_JUMPS and jumps > _JUMPS * steps:
+        yield Reason(
+            "energy jumps",
+            f"At {jumps:,} of {steps:,} steps the energy jumped, by up to "
+            f"{largest / temperature:.2g} T: the law is narrower there than the step, as in the "
+            "neck of a funnel, and averages over such places are off: use "
+            "sundman.auto(bias=0.005), or write a hierarchical model in its non-centred form.",
+        )
 
 
 def not_smooth(draws: Draws) -> Iterator[Reason]:

@@ -15,7 +15,7 @@ import numpy as np
 from jax import Array
 
 from sundman import _chunks, estimate
-from sundman._trees import leaf_paths
+from sundman._trees import leaf_paths, some_of_each
 from sundman._types import DrawsArray, PyTree
 from sundman.draws import Draws
 from sundman.estimate.moments import moments
@@ -155,12 +155,12 @@ class Component(NamedTuple):
 
 
 def components(values: PyTree, most: int = _COMPONENTS) -> Iterator[Component]:
-    """A few components of all leaves of kept values, evenly spaced."""
+    """A few components of kept values, of every leaf at least one."""
     paths, leaves = leaf_paths(values), jax.tree.leaves(values)
     real = [(p, leaf) for p, leaf in zip(paths, leaves, strict=True) if _is_real(leaf.dtype)]
-    ends = np.cumsum([0, *(math.prod(leaf.shape[2:]) for _, leaf in real)])
-    total = int(ends[-1])
-    for number in np.linspace(0, total - 1, min(most, total)).astype(int).tolist():
+    sizes = [math.prod(leaf.shape[2:]) for _, leaf in real]
+    ends = np.cumsum([0, *sizes])
+    for number in some_of_each(sizes, most).tolist():
         which = int(np.searchsorted(ends, number, side="right")) - 1
         path, leaf = real[which]
         shape = leaf.shape[2:]

@@ -13,6 +13,7 @@ import pytest
 import sundman
 from sundman import gradients, targets
 from sundman.run.scan import block
+from sundman.tune import scales
 from sundman.tune.loops import bracket, window
 
 CHAINS, STEPS, THIN = 16, 6000, 4
@@ -125,6 +126,63 @@ def test_a_coordinate_far_from_zero_is_not_frozen():
     )
     assert np.all(np.ptp(draws.values, axis=1) > 0)
     assert draws.tuning.windows[-1].potential < 1e-4 * draws.tuning.windows[0].potential
+
+
+@pytest.mark.parametrize(
+    ("stiff", "variance"), [(0, 1.0), (3, 100.0), (1, 30.0)], ids=["alike", "three", "one"]
+)
+def test_how_many_directions_are_stiff(stiff, variance):
+    """As many as share the sum of squared variances, in directions that are no axes."""
+    rng = np.random.default_rng(0)
+    d, turn = 400, np.linalg.qr(rng.normal(size=(400, 400)))[0]
+    scale = np.ones(d)
+    scale[:stiff] = np.sqrt(variance)
+    rows = rng.normal(size=(200, d)) * scale @ turn
+    of_variances = np.sum(scale**4) ** 2 / np.sum(scale**8)
+    assert scales.stiff_directions(rows) == pytest.approx(of_variances, rel=0.35)
+
+
+def test_rows_of_one_chain_do_not_widen_the_law():
+    """A chain that has hardly moved has rows alike: not a direction in which the law is wide."""
+    rng = np.random.default_rng(0)
+    slow = np.cumsum(rng.normal(size=(50, 4, 1000)), axis=0)
+    rows = slow - slow.mean(axis=0)
+    mean = np.mean(rows**2)
+    assert scales.widest(rows.reshape(-1, 1000)) > 20 * mean
+    assert scales.widest_of_chains(rows) < 2 * mean
+    wide = rng.normal(size=(50, 4, 1000)) * np.where(np.arange(1000) < 2, 30.0, 1.0)
+    assert scales.widest_of_chains(wide) == pytest.approx(
+        (2 * 30.0**4 + 998) / (2 * 30.0**2 + 998), rel=0.2
+    )
+
+
+@pytest.mark.long
+def test_one_stiff_direction_among_many_sets_the_step():
+    """A direction of 1,000 times the curvature, no axis, in 3,000 dimensions: BAOAB is exact there.
+
+    The energy error divided by d would allow a step at which that direction is hardly stable.
+    """
+    d, curvature = 3000, 1000.0
+    normal = np.random.default_rng(1).normal(size=d)
+    along = jnp.asarray(normal / np.linalg.norm(normal), jnp.float32)
+
+    def potential(x):
+        return 0.5 * jnp.sum(x**2) + 0.5 * (curvature - 1.0) * jnp.square(x @ along)
+
+    draws = sundman.sample(
+        potential,
+        init=jnp.zeros(d),
+        key=jax.random.key(0),
+        chains=4,
+        steps=3000,
+        thin=10,
+        collect=lambda x: curvature * jnp.square(x @ along),
+    )
+    chosen = draws.tuning.chosen
+    assert "set by the stiffest directions" in draws.tuning.why
+    assert chosen.h * float(jnp.mean(chosen.scale)) * np.sqrt(curvature) < 1.3
+    found = draws.mean()
+    assert abs(found.value - 1.0) < 3.5 * found.error + 0.03
 
 
 @pytest.mark.long

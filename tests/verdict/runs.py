@@ -53,6 +53,19 @@ def _tree(position):
     return 0.5 * jnp.sum(position["a"] ** 2) + jnp.sum(position["b"] ** 2)
 
 
+_EFFECTS = np.array([28.0, 8.0, -3.0, 7.0, -1.0, 1.0, 18.0, 12.0], np.float32)
+_ERRORS = np.array([15.0, 10.0, 16.0, 11.0, 9.0, 11.0, 10.0, 18.0], np.float32)
+
+
+def _schools(at):
+    """Eight schools in the centred form: a funnel towards small tau."""
+    mean, log_tau, theta = at[0], at[1], at[2:]
+    misfit = jnp.sum(jnp.square((_EFFECTS - theta) / _ERRORS))
+    apart = jnp.sum(jnp.square((theta - mean) * jnp.exp(-log_tau))) + 16.0 * log_tau
+    prior = (mean / 5.0) ** 2 + 2.0 * jnp.log1p(jnp.exp(2.0 * log_tau) / 25.0) - 2.0 * log_tau
+    return 0.5 * (misfit + apart + prior)
+
+
 EXACT = "exact draws of the target"
 
 
@@ -188,6 +201,10 @@ BAD = {
             lambda x: jnp.sum(x**4), sundman.sgld(0.05),
             init=jnp.array([[0.1], [0.1], [9.0], [0.1]]), chains=4, steps=20_000, thin=10,
         ),
+    ),
+    "the neck of a funnel": (
+        "energy jumps",
+        _on(_schools, None, init=jnp.zeros(10), chains=16, steps=20_000, thin=4),
     ),
     "wrong sign": (
         "U falls",

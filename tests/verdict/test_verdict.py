@@ -58,7 +58,10 @@ def test_catches_what_is_wrong_with_a_network(name, key):
     assert check in [reason.check for reason in draws.verdict.reasons], draws.verdict
 
 
-@pytest.mark.parametrize("name", BAD)
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(n, marks=[pytest.mark.long] if "funnel" in n else []) for n in BAD],
+)
 def test_catches(name, key):
     check, run = BAD[name]
     draws, said = told(run, key)
