@@ -27,6 +27,7 @@ from sundman.tune.state import (
 )
 
 _DESCENT_STEPS, _MOST_DESCENTS = 60, 30
+_GRADIENTS = 3000  # of the whole warm-up, if half of the usual windows are left: 15% of a usual run
 _WINDOWS = (60, 60, 120, 240, 480, 1040)
 _WINDOWS_NOISY = (60, 60, 120, 160, 240, 520)  # of two gradients a step
 _REPEATS, _REPEATED = 1, 0.4  # of the steps of all windows, if U still falls after them
@@ -128,7 +129,8 @@ def _after_descent(problem: Problem, warm: WarmUp, result: _WindowResult) -> War
     falls = now < warm.lowest - 2.0 * math.sqrt(d / 2) * problem.temperature
     if not falls or len(warm.records) >= _MOST_DESCENTS:
         warm = _without_stragglers(problem, warm)
-        return dataclasses.replace(warm, descending=False, gamma=1.0)
+        left = warm.left if problem.by_rounds else _affordable(problem, warm, warm.left)
+        return dataclasses.replace(warm, descending=False, gamma=1.0, left=left)
     diagonal = scales.diagonal(result.sums, problem.temperature)
     if np.isfinite(diagonal).all() and (diagonal > 0).all():
         warm = rescaled(warm, np.diag(diagonal) if warm.scale.ndim == 2 else diagonal)
@@ -281,6 +283,14 @@ def _share_of_stiff_directions(scale: np.ndarray, grads: np.ndarray) -> float:
     return scales.stiff_directions(rows) / d if len(rows) > _FEWEST_ROWS else 1.0
 
 
+def _affordable(problem: Problem, warm: WarmUp, left: tuple[int, ...]) -> tuple[int, ...]:
+    """Shorter windows after a long descent, unless the length of the warm-up was asked for."""
+    if problem.auto.warm_up is not None:
+        return left
+    share = (_GRADIENTS - warm.gradients) / (problem.cost * sum(left))
+    return tuple(max(2, round(n * float(np.clip(share, 0.5, 1.0)) / SUB)) * SUB for n in left)
+
+
 def _repeated(usual: tuple[int, ...]) -> tuple[int, ...]:
     """A window for a new scale and one for the step, in the ratio of the last two."""
     scale = _REPEATED * sum(usual) / sum(usual[-2:])
@@ -321,7 +331,7 @@ def _after_last(problem: Problem, warm: WarmUp, result: _WindowResult) -> WarmUp
     usual = lengths(problem.auto, exact=problem.exact)
     return dataclasses.replace(
         warm,
-        left=_repeated(usual) if again else (),
+        left=_affordable(problem, warm, _repeated(usual)) if again else (),
         repeats=warm.repeats + int(again),
         converged=not falling,
     )

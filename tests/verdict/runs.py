@@ -228,12 +228,12 @@ def _classifier(rows=300, features=12, hidden=14, classes=4):
 CLASSIFIER, STARTS = _classifier()
 
 
-def _classify(sampler, *, starts=STARTS, rows=None, **options):
+def _classify(sampler, *, target=CLASSIFIER, starts=STARTS, rows=None, **options):
     options = {"chains": 4, "burn_in": 3000, "steps": 15_000, "thin": 15, **options}
 
     def run(key):
-        target = gradients.minibatch(CLASSIFIER, rows)
-        return sundman.sample(target, sampler, key=key, init=starts, per_chain=True, **options)
+        estimator = gradients.minibatch(target, rows)
+        return sundman.sample(estimator, sampler, key=key, init=starts, per_chain=True, **options)
 
     return run
 
@@ -244,10 +244,31 @@ def _one_without_outputs(starts):
     return {**starts, "layer_0": {**starts["layer_0"], "bias": bias}}
 
 
+def _laplace():
+    prior = {"kernel": sundman.priors.laplace(1.0), "bias": sundman.priors.gaussian(5.0)}
+    return CLASSIFIER.replace(prior=prior)
+
+
+_TUNED = {"burn_in": 0, "steps": 20_000, "thin": 20}
 GOOD_NETWORKS = {
     "sghmc": _classify(sundman.sghmc(0.025)),
     "baoab": _classify(sundman.baoab(0.03)),
     "obabo": _classify(sundman.obabo(0.025)),
+    "ubu": _classify(sundman.ubu(0.03)),
+    "samadams": _classify(
+        sundman.samadams(0.03, alpha=1.0, m=0.5, M=2.0, omega=1000.0, psi="scale_free")
+    ),
+    "another prior": _classify(sundman.baoab(0.03), target=_laplace()),
+    "another temperature": _classify(sundman.baoab(0.03, 0.3)),
+    "predictions": _classify(
+        sundman.baoab(0.03),
+        collect=lambda w: jax.nn.log_softmax(sundman.models.mlp_apply(w, CLASSIFIER.data.x[:20])),
+    ),
+    "without settings": _classify(None, **_TUNED),
+    "without settings, on minibatches": _classify(None, rows=100, **_TUNED),
+    "a regression without settings": lambda key: sundman.sample(
+        NETWORK, key=key, init=WEIGHTS, chains=4, steps=20_000, thin=20
+    ),
 }
 
 
