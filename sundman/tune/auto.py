@@ -20,6 +20,7 @@ CLOCK_M, CLOCK_R, CLOCK_A = 10.0, 0.25, 0.03
 _SHORT = 0.02  # a step that no smooth law of unit size needs without noise
 METHODS = ("baoab", "low_rank_baoab")
 _AIM = 6e-4  # energy error of a step, dE^2 / (d T^2), at a bias of _BIAS
+_AIM_OF_A_DIRECTION = 0.02  # h sqrt(k) is then about 0.8 at the curvature k; BAOAB is exact to 2
 _BIAS = 0.02
 _FEW_CHAINS = 16  # with fewer, tails are seen late: half the energy error
 
@@ -52,6 +53,10 @@ class Auto(Value):
     def aim(self, chains: int) -> float:
         """The energy error of a step to aim at; the bias grows like its root."""
         return _AIM * (self.bias / _BIAS) ** 2 * (0.5 if chains < _FEW_CHAINS else 1.0)
+
+    def aim_of_a_direction(self, chains: int) -> float:
+        """The same of one direction, where few are far stiffer than all others."""
+        return self.aim(chains) * _AIM_OF_A_DIRECTION / _AIM
 
     def with_temperature(self, temperature: Number | None) -> Self:
         """The same at another temperature."""

@@ -152,6 +152,12 @@ class WarmUp:
         return sum(record.stage == stage for record in self.records)
 
 
+def _energy_error(problem: Problem, warm: WarmUp) -> float:
+    """What the mean of dE^2 / (d T^2) is to be: the usual one, or less where few directions err."""
+    auto, chains = problem.auto, warm.chains
+    return warm.share * min(auto.aim(chains), auto.aim_of_a_direction(chains) * warm.stiff)
+
+
 def dynamics(problem: Problem, warm: WarmUp, *, gain: float = 1.0) -> Dynamics:
     """How the chains move in the next window."""
     return Dynamics(
@@ -160,7 +166,7 @@ def dynamics(problem: Problem, warm: WarmUp, *, gain: float = 1.0) -> Dynamics:
         jax.device_put(warm.scale.astype(warm.walk.position.dtype)),
         problem.temperature,
         warm.gamma,
-        problem.auto.aim(warm.chains) * warm.share * warm.stiff,
+        _energy_error(problem, warm),
         gain,
         warm.longest,
         0.0 if warm.descending else 1.0,
