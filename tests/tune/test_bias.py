@@ -91,7 +91,7 @@ def test_the_noise_of_minibatches_counts():
 
 def test_where_dt_varies_the_energy_error_is_smaller():
     """By the square of how much it varies; and repeated windows keep the warm-up below 15%."""
-    lines = {"dt": np.array([0.8, 1.2]), "dt2": np.array([0.7, 1.52])}
+    lines = {"dt": np.array([0.8, 1.2]), "dt2": np.array([0.7, 1.52]), "jumps": np.zeros(2)}
 
     class Result:
         line = staticmethod(lines.get)
@@ -100,5 +100,25 @@ def test_where_dt_varies_the_energy_error_is_smaller():
     assert windows._share(Result) == pytest.approx((0.14 / varies) ** 2)
     lines["dt2"] = lines["dt"] ** 2 - 0.03
     assert windows._share(Result) == 1.0
+    lines["jumps"] = np.array([2e-4, 0.0])  # twice as many as there may be
+    assert windows._share(Result) == pytest.approx(0.5)
     usual = windows.lengths(sundman.auto(), exact=True)
     assert sum(usual) + 130 + sum(windows._repeated(usual)) <= 0.15 * 20_000
+
+
+def test_a_long_descent_is_paid_for_by_the_windows():
+    """The whole warm-up stays below 15% of a usual run, if half of the usual windows are left."""
+    usual = windows.lengths(sundman.auto(), exact=True)
+
+    class Problem:
+        auto, cost = sundman.auto(), 1
+
+    class Spent:
+        gradients = 150
+
+    assert windows._affordable(Problem, Spent, usual) == usual
+    Spent.gradients = 1800
+    left = windows._affordable(Problem, Spent, usual)
+    assert sum(usual) / 2 < sum(left) <= 1200 + 30
+    Problem.auto = sundman.auto(warm_up=4000)
+    assert windows._affordable(Problem, Spent, usual) == usual
