@@ -62,7 +62,7 @@ SAMPLERS: dict[str, tuple[Build, tuple[float, ...]]] = {
 
 @functools.cache
 def probabilities(data: Dataset, *, test: bool) -> Callable[[PyTree], jax.Array]:
-    """A function from a position to class probabilities; the same one, so that runs share programs."""
+    """From a position to class probabilities: one function, so that runs share their programs."""
     posterior, rows = posterior_of("horseshoe", (), data), data.test if test else data.validation
     assert rows is not None
     x = jnp.asarray(rows.x)
