@@ -120,8 +120,8 @@ class Traces(NamedTuple):
     """What a window leaves behind, one row for each SUB steps; unused rows are zero.
 
     ``dt`` and ``dt2`` are the means of dt/h and of its square, ``jumps`` the share of steps whose
-    energy error is far out. ``x``, ``g`` and ``change`` (of the
-    gradient between two minibatches) are kept for some rows.
+    energy error is far out. ``x``, ``g`` and ``change`` (of the gradient between two minibatches)
+    are kept for some rows.
     """
 
     v: Array

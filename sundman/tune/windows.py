@@ -40,6 +40,7 @@ _JUMPS, _LEAST_SHARE = 5e-5, 0.03  # steps at which the energy may jump; the pri
 _HESSIANS = 16  # minibatches that a mean Hessian is of, all chains together
 _FEWEST_ROWS = 16  # of gradients that say how many directions are stiff
 _MOST_ROWS = 4000  # of positions, all chains together, that say how wide the law is
+_MOST_PRODUCTS = 1000  # rows that are multiplied with each other
 _ROW_NUMBERS = 2**24  # kept of positions, of gradients and of their changes
 
 
@@ -265,11 +266,12 @@ def _share_for_jumps(result: _WindowResult) -> float:
 
 def _width(scale: np.ndarray, positions: np.ndarray) -> float:
     """The largest eigenvalue of the covariance in z, about; positions are (row, chain, d)."""
-    rows = (positions - positions.mean(axis=0))[-max(1, _MOST_ROWS // positions.shape[1]) :]
-    inside = scales.whiten(scale, rows.reshape(-1, rows.shape[2]))
+    rows = positions - positions.mean(axis=0)
     if scale.ndim == 1:
-        return scales.widest_of_chains(inside.reshape(rows.shape))
-    return scales.widest(inside)
+        rows = rows[:, :_MOST_PRODUCTS]
+        rows = rows[-max(1, _MOST_PRODUCTS // rows.shape[1]) :]
+        return scales.widest_of_chains(rows / scale)
+    return scales.widest(scales.whiten(scale, rows.reshape(-1, rows.shape[2])[-_MOST_ROWS:]))
 
 
 def _share_of_stiff_directions(scale: np.ndarray, grads: np.ndarray) -> float:
@@ -279,7 +281,8 @@ def _share_of_stiff_directions(scale: np.ndarray, grads: np.ndarray) -> float:
     as in the last layer of a network. Spread over all d, their error would seem small.
     """
     d = grads.shape[2]
-    rows = scales.inward(scale, (grads - grads.mean(axis=0)).reshape(-1, d))
+    rows = (grads - grads.mean(axis=0)).reshape(-1, d)
+    rows = scales.inward(scale, rows[:: -(-len(rows) // _MOST_PRODUCTS)])
     return scales.stiff_directions(rows) / d if len(rows) > _FEWEST_ROWS else 1.0
 
 

@@ -347,7 +347,8 @@ def at_a_bound(draws: Draws) -> Iterator[Reason]:
 
 def energy_jumps(draws: Draws, temperature: float) -> Iterator[Reason]:
     """Steps at which the energy jumps: the law is narrower there than the step is long."""
-    if "work" not in draws.stats or not temperature > 0 or not draws.facts.steps:
+    known = "work" in draws.stats and not draws.facts.resampled
+    if not known or not temperature > 0 or not draws.facts.steps:
         return
     jumps, largest, size = 0, 0.0, None
     for part in _chunks.draw_slices(len(draws), max(2, _NUMBERS // draws.chains)):

@@ -13,7 +13,7 @@ import pytest
 import sundman
 from sundman import gradients, targets
 from sundman.run.scan import block
-from sundman.tune import scales
+from sundman.tune import scales, windows
 from sundman.tune.loops import bracket, window
 
 CHAINS, STEPS, THIN = 16, 6000, 4
@@ -140,6 +140,13 @@ def test_how_many_directions_are_stiff(stiff, variance):
     rows = rng.normal(size=(200, d)) * scale @ turn
     of_variances = np.sum(scale**4) ** 2 / np.sum(scale**8)
     assert scales.stiff_directions(rows) == pytest.approx(of_variances, rel=0.35)
+
+
+def test_thousands_of_chains_do_not_need_the_memory_of_their_products():
+    """A product of every row with every other would be 200 GB here."""
+    rows = np.random.default_rng(0).normal(size=(20, 8000, 5))
+    assert windows._share_of_stiff_directions(np.ones(5), rows) == pytest.approx(1.0, abs=0.1)
+    assert windows._width(np.ones(5), rows) == pytest.approx(1.0, abs=0.1)
 
 
 def test_rows_of_one_chain_do_not_widen_the_law():
