@@ -3,15 +3,15 @@
 import io
 import time
 
+import jax
 import numpy as np
 import pytest
 from rich.console import Console
 
+import sundman
 from sundman.watch.events import BlockReport, stretches, summarise
 from sundman.watch.log import JsonLines
 from sundman.watch.progress import Progress
-
-TOY_STEP = 62e-9  # seconds per draw and chain of the fastest runs
 
 
 def test_small_blocks_are_summarised_exactly():
@@ -69,7 +69,7 @@ def test_a_large_block_is_sampled_evenly(shape):
 def test_the_mean_of_a_long_chain_is_close():
     values = np.random.default_rng(0).normal(3.0, 1.0, (1, 200_000))
     found = summarise({"potential": values}, np.ones((1, 200_000), bool))["potential"]
-    assert found.mean == pytest.approx(3.0, abs=5 / 2000**0.5)
+    assert found.mean == pytest.approx(3.0, abs=5 / 1000**0.5)
     assert found.low < 1.0
     assert found.high > 5.0
 
@@ -79,14 +79,34 @@ def test_shapes_that_do_not_fit_are_refused():
         summarise({"dt": np.ones((2, 3))}, np.ones(3, bool))
 
 
+@pytest.fixture(scope="module")
+def toy_step() -> float:
+    """Seconds that a step of one chain takes on this machine, of the fastest runs: SGLD, star."""
+
+    def seconds(steps: int) -> float:
+        began = time.process_time()
+        sundman.sample(
+            sundman.targets.star(), sundman.sgld(2e-4), key=jax.random.key(0), steps=steps, thin=100
+        )
+        return time.process_time() - began
+
+    short, long = 500_000, 2_500_000
+    for steps in (short, long):
+        seconds(steps)  # compiles
+    step = min(seconds(long) - seconds(short) for _ in range(5)) / (long - short)
+    assert 1e-8 < step < 1e-6, step
+    return step
+
+
 @pytest.mark.parametrize("shape", [(1, 2_000_000), (1000, 2000)])
-def test_watching_costs_less_than_a_hundredth(shape, tmp_path):
+@pytest.mark.filterwarnings("ignore::sundman.TrustWarning")
+def test_watching_costs_less_than_a_hundredth(shape, toy_step, tmp_path):
     chains, draws = shape
     names = ("dt", "zeta", "potential", "grad_norm", "virial", "kinetic_temperature")
     one = np.random.default_rng(0).random((draws, chains), np.float32)
     stats = {name: (one + k).T for k, name in enumerate(names)}  # as blocks are recorded
     alive = np.ones(shape, bool)
-    takes = TOY_STEP * chains * draws
+    takes = toy_step * chains * draws
     number = 20
 
     def cost_per_block() -> float:
