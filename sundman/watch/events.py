@@ -11,7 +11,7 @@ import numpy as np
 
 from sundman._types import Json, Settings
 
-_SUBSAMPLE = 1024
+_SUBSAMPLE = 2048
 _CHAINS, _STRETCHES = 16, 64  # chains and stretches at most, so that a line of the log stays short
 _STRETCHES_PER_CHAIN = 16
 _NAMES = {
@@ -207,7 +207,7 @@ def _summary(values: np.ndarray, weight: np.ndarray | None) -> Summary:
 
 
 def summarise(stats: Mapping[str, np.ndarray], weight: np.ndarray) -> dict[str, Summary]:
-    """Mean and range of a block's statistics, from at most 1024 evenly spread draws.
+    """Mean and range of a block's statistics, from at most 2048 evenly spread draws.
 
     Looking at every draw would cost more than a hundredth of a fast run, so the extremes are those
     of the subsample. ``stats`` have axes (chain, draw); ``weight`` has axes (chain,) or (chain,

@@ -69,7 +69,7 @@ def test_a_large_block_is_sampled_evenly(shape):
 def test_the_mean_of_a_long_chain_is_close():
     values = np.random.default_rng(0).normal(3.0, 1.0, (1, 200_000))
     found = summarise({"potential": values}, np.ones((1, 200_000), bool))["potential"]
-    assert found.mean == pytest.approx(3.0, abs=5 / 1000**0.5)
+    assert found.mean == pytest.approx(3.0, abs=5 / 2000**0.5)
     assert found.low < 1.0
     assert found.high > 5.0
 
@@ -93,11 +93,12 @@ def toy_step() -> float:
     short, long = 500_000, 2_500_000
     for steps in (short, long):
         seconds(steps)  # compiles
-    step = min(seconds(long) - seconds(short) for _ in range(5)) / (long - short)
+    step = np.median([seconds(long) - seconds(short) for _ in range(9)]) / (long - short)
     assert 1e-8 < step < 1e-6, step
-    return step
+    return float(step)
 
 
+@pytest.mark.slow  # beside another test it measures the caches that they share
 @pytest.mark.parametrize("shape", [(1, 2_000_000), (1000, 2000)])
 @pytest.mark.filterwarnings("ignore::sundman.TrustWarning")
 def test_watching_costs_less_than_a_hundredth(shape, toy_step, tmp_path):
