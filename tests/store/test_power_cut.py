@@ -55,11 +55,16 @@ class Disk:
             for name, inner in self.names.get(inode, {}).items()
         }
 
-    def _named(self, path):
-        return {
-            p.name: self._named(p) if p.is_dir() else self.contents.get(p.stat().st_ino, b"")
-            for p in path.iterdir()
-        }
+    def _named(self, path, tries=20):
+        try:
+            return {
+                p.name: self._named(p) if p.is_dir() else self.contents.get(p.stat().st_ino, b"")
+                for p in path.iterdir()
+            }
+        except FileNotFoundError:  # a thread of zarr gave a file its name meanwhile: look again
+            if not tries:
+                raise
+            return self._named(path, tries - 1)
 
 
 def put(image, where):
