@@ -364,8 +364,8 @@ def energy_jumps(draws: Draws, temperature: float) -> Iterator[Reason]:
             "energy jumps",
             f"At {jumps:,} of {steps:,} steps the energy jumped, by up to "
             f"{largest / temperature:.2g} T: the law is narrower there than the step, as in the "
-            "neck of a funnel, and averages over such places are off: use "
-            "sundman.auto(bias=0.005), or write a hierarchical model in its non-centred form.",
+            "neck of a funnel, and averages over such places are off: write a hierarchical model "
+            "in its non-centred form; elsewhere a shorter step, sundman.auto(bias=0.005), helps.",
         )
 
 
