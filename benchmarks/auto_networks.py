@@ -1,6 +1,7 @@
 """Networks without settings, against the true posterior predictive and twelve steps of SGLD.
 
     python benchmarks/auto_networks.py --reference reference_digits.npz [--batches | --command]
+    SUNDMAN_DATA_DIR=... python benchmarks/auto_networks.py --mnist
 
 The network of ``sundman bnn digits``, 64-50-50-10, with the Gaussian prior and the horseshoe. The
 self-tuned run has batches of 32 rows, of 360, as the command takes them (a quarter of the rows),
@@ -13,6 +14,10 @@ TV is the mean over test rows of half the L1 distance of class probabilities; st
 networks.json``; with ``--batches`` self-tuned runs of 10,000 steps at 4 sizes of the minibatch
 under the Gaussian prior, two seeds each, to ``auto-batches.json`` there; with ``--command`` four
 seeds of ``sundman bnn digits`` as it is, to ``auto-command.json``.
+
+With ``--mnist`` the network is 784-400-400-10, one chain with batches of 100 rows, whose true
+predictive nobody knows: the NLL of the test rows and the temperature of the last layer at eight of
+the draws, for the self-tuned run and for SGLD with as many gradients, to ``auto-mnist.json``.
 """
 
 from __future__ import annotations
@@ -35,13 +40,16 @@ from report import settings
 
 import sundman
 from sundman import metrics, models
-from sundman.paper.digits_posterior import BATCH, SIZES, last_layer, posterior
+from sundman.paper import network
+from sundman.paper.digits_posterior import BATCH, SIZES, at_each, last_layer, posterior
 
 RESULTS = Path(__file__).parent / "results"
 CHAINS, GRADIENTS, THIN = 4, 24_000, 100
 BATCHES, BATCH_STEPS = (32, 128, 360, None), 10_000
 COMMAND_SEEDS = range(4)
 DEFAULT_BATCH, GRID_OF_DEFAULT = 360, (0.05, 0.1, 0.2, 0.3)
+MNIST_SIZES, MNIST_BATCH, MNIST_STEPS, STIFF_DRAWS = (784, 400, 400, 10), 100, 9_000, 8
+MNIST_GRID = (0.003, 0.006, 0.012, 0.025, 0.04, 0.06, 0.08, 0.1, 0.14, 0.2, 0.3, 0.45)
 GRID = (0.002, 0.004, 0.008, 0.0125, 0.018, 0.025, 0.036, 0.05, 0.07, 0.1, 0.14, 0.2)
 
 
@@ -118,6 +126,52 @@ def run(
     return row
 
 
+def run_mnist(prior: str, step: float | None, gradients: int | None = None) -> dict[str, Any]:
+    """One chain on MNIST: self-tuned, or SGLD at a learning rate with so many gradients."""
+    data = sundman.data.mnist()
+    target = network.posterior_of(prior, (), data)
+    began = time.perf_counter()
+    draws = sundman.sample(
+        target,
+        None if step is None else sundman.sgld(sundman.LearningRate(step)),
+        init=models.mlp_init(jax.random.key(5), MNIST_SIZES),
+        key=jax.random.key(1),
+        burn_in=0 if gradients is None else gradients // 2,
+        steps=MNIST_STEPS if gradients is None else gradients - gradients // 2,
+        thin=THIN,
+        batch_size=MNIST_BATCH,
+        progress=False,
+    )
+    row: dict[str, Any] = {
+        "prior": prior,
+        "sampler": "auto" if step is None else f"sgld {step:g}",
+        "batch": MNIST_BATCH,
+        "gradients": gradients or MNIST_STEPS + (draws.tuning.gradients if draws.tuning else 0),
+        "seconds": time.perf_counter() - began,
+        "verdict": str(draws.verdict),
+    }
+    x, y = jnp.asarray(data.test.x), np.asarray(data.test.y)
+    predict = jax.jit(lambda positions: jax.lax.map(lambda p: target.predict(p, x), positions))
+    stiff = jax.jit(lambda positions: jax.lax.map(lambda p: last_layer(target, p), positions))
+    weight = np.asarray(draws.weight, np.float64)
+    p = (weight[..., None, None] * at_each(predict, draws.values)).sum((0, 1)) / weight.sum()
+    some = np.linspace(0, weight.shape[1] - 1, STIFF_DRAWS).astype(int)
+    squares, laplacian = at_each(
+        stiff, jax.tree.map(lambda leaf: np.asarray(leaf)[:, some], draws.values)
+    ).sum((0, 1))
+    U = np.asarray(draws.stats["potential"], np.float64)
+    row |= {
+        "nll": float(-np.log(p[np.arange(len(y)), y]).mean()),
+        "accuracy": float((p.argmax(1) == y).mean()),
+        "stiff_temperature": float(squares / laplacian),
+        "U": [float(part.mean()) for part in np.array_split(U, 4, axis=1)],
+    }
+    if draws.tuning is not None:
+        row["why"] = draws.tuning.why
+    print({name: value for name, value in row.items() if name != "why"}, flush=True)
+    return row
+
+
 def run_command(seed: int, reference: np.ndarray) -> dict[str, Any]:
     """``sundman bnn digits`` with a seed, without any other setting."""
     with tempfile.TemporaryDirectory() as folder:
@@ -146,16 +200,38 @@ def _case(row: dict[str, Any]) -> tuple[str, str, int | None, int]:
     return row["prior"], row["sampler"], row.get("batch", BATCH), row.get("seed", 1)
 
 
+def mnist() -> None:
+    """The self-tuned run and twelve of SGLD, both priors."""
+    path = RESULTS / "auto-mnist.json"
+    rows = json.loads(path.read_text())["rows"] if path.exists() else []
+    command = "python benchmarks/auto_networks.py --mnist"
+    for prior in ("gaussian", "horseshoe"):
+        found = {row["sampler"]: row for row in rows if row["prior"] == prior}
+        for step in (None, *MNIST_GRID):
+            if (name := "auto" if step is None else f"sgld {step:g}") not in found:
+                gradients = None if step is None else found["auto"]["gradients"]
+                found[name] = run_mnist(prior, step, gradients)
+                rows.append(found[name])
+                result = {"command": command, "settings": settings(), "rows": rows}
+                path.write_text(json.dumps(result, indent=1) + "\n")
+
+
 def main() -> None:
     """Both priors, or several sizes of the minibatch, or the command."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--reference", type=Path, required=True)
+    parser.add_argument("--reference", type=Path)
     which = parser.add_mutually_exclusive_group()
     which.add_argument("--batches", action="store_true")
     which.add_argument("--command", action="store_true")
+    which.add_argument("--mnist", action="store_true")
     asked = parser.parse_args()
-    reference = np.load(asked.reference)
     warnings.simplefilter("ignore")
+    if asked.mnist:
+        mnist()
+        return
+    if asked.reference is None:
+        parser.error("--reference is needed: the file of the true predictive")
+    reference = np.load(asked.reference)
     command = "python benchmarks/auto_networks.py --reference reference_digits.npz"
     if asked.batches:
         command, name = f"{command} --batches", "auto-batches.json"

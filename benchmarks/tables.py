@@ -184,8 +184,8 @@ def perceptron(table: Path, target: str, split: int) -> float:
 
     def fitted(rows: np.ndarray, sizes: tuple[int, ...], rate: float, alpha: float) -> MLPRegressor:
         network = MLPRegressor(
-            sizes, learning_rate_init=rate, alpha=alpha, early_stopping=True, n_iter_no_change=30,
-            max_iter=1000, random_state=split,
+            hidden_layer_sizes=sizes, learning_rate_init=rate, alpha=alpha, early_stopping=True,
+            n_iter_no_change=30, max_iter=1000, random_state=split,
         )  # fmt: skip
         return network.fit(x[rows], y[rows])
 

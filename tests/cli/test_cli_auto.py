@@ -59,7 +59,7 @@ def test_a_small_regression_goes_on_until_its_chains_agree(tmp_path):
     assert (again.until, again.lengths) == (small.until, small.lengths)
     larger = bnn_plan(Request(in_options=own_data(tmp_path, 500)))
     assert larger.until is not None
-    assert larger.lengths.steps == 5 * 30_000  # 400 rows x 2,801 parameters
+    assert larger.lengths.steps == 7 * 30_000  # 400 rows x 2,801 parameters
     assert bnn_plan(Request(in_options=own_data(tmp_path, 1_500))).until is None
 
 
@@ -107,7 +107,7 @@ def test_all_rows_of_a_table_up_to_some_size(tmp_path):
     plan = bnn_plan(Request(in_options=own_data(tmp_path, 15_000)))
     assert plan.lengths.batch == 12_000
     assert plan.sizes == [3, 50, 1]  # two layers of 12,000 rows take too long
-    assert plan.lengths.epochs == 1e11 // (12_000 * 251)
+    assert plan.lengths.epochs == 2.5e11 // (12_000 * 251)
     larger = bnn_plan(Request(in_options=own_data(tmp_path, 30_000)))
     assert larger.lengths.batch == 24_000 // 16
     assert larger.lengths.burn_in_steps == 0

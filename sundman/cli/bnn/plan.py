@@ -33,16 +33,16 @@ from sundman.data import Dataset
 _STEPS_OF_CLASSIFICATION, _STEPS_OF_REGRESSION = 20_000, 40_000  # by default
 _DRAWS = 200
 _LONGEST = 10  # times as long as by default may a run be that a rule ends
-# The rule of a small regression, a margin above what the verdict asks, how long it may take (rows x
-# parameters x steps), and how many times as long as usual that must be for it to have a rule.
-_AUTO_RULE, _AUTO_RULE_WORK, _WORTH_IT = "ess=200,rhat=1.05", 2e11, 3
+# The rule of a small regression, a margin above what the verdict asks; and how much work (rows x
+# parameters x steps) a run with all rows at each step may be: minutes.
+_AUTO_RULE, _AUTO_FULL_BATCH_WORK = "ess=200,rhat=1.05", 2.5e11
 _FULL_BATCH_ROWS = 2_000  # a regression on as few rows takes them all at each step
 _AUTO_CHAINS, _AUTO_CHAINS_OF_SMALL, _AUTO_STEPS = 2, 4, 10_000
 # Rows times parameters up to which there are that many: of a classifier, of a regression, whose
-# chains are longer and take all rows at each step.
+# chains are longer and take all rows at each step. A regression as small has a rule, too.
 _AUTO_SMALL, _AUTO_SMALL_REGRESSION = 1e8, 2e6
 _AUTO_FULL_BATCH_ROWS = 20_000
-_AUTO_FULL_BATCH_WORK, _AUTO_FULL_BATCH_STEPS = 1e11, (6_000, 40_000)  # rows x parameters x steps
+_AUTO_FULL_BATCH_STEPS = 6_000  # at least
 _AUTO_DEEP = 1e7  # rows times parameters up to which a regression has two hidden layers
 # At the usual 0.02 the few stiffest of thousands of directions run hot, and after the usual 2,000
 # steps a network has not learnt enough for its scale and step to be those of the run.
@@ -282,7 +282,8 @@ def _lengths(
       size: training rows.
       tuned_parameters: of the network, if the sampler tunes itself.
     """
-    tuned = tuned_parameters is not None
+    tuned, work = tuned_parameters is not None, size * (tuned_parameters or 0)
+    small = work <= (_AUTO_SMALL_REGRESSION if classes is None else _AUTO_SMALL)
     rows_at_once = _AUTO_FULL_BATCH_ROWS if tuned else _FULL_BATCH_ROWS
     full_batch = classes is None and size <= rows_at_once
     usual = min(32 if size <= 20_000 else 100, size)
@@ -297,12 +298,10 @@ def _lengths(
         raise UserError(f"batch={batch} is more than the {size} training rows; use a smaller one")
     per_epoch = math.ceil(size / batch)
     steps = _STEPS_OF_REGRESSION if classes is None else _STEPS_OF_CLASSIFICATION
-    if tuned_parameters is not None and batch == size:
-        least, most = _AUTO_FULL_BATCH_STEPS
-        work = size * tuned_parameters
-        steps = min(max(int(_AUTO_FULL_BATCH_WORK) // work, least), most)
-    elif tuned:
+    if tuned and batch < size:
         steps = _AUTO_STEPS
+    elif work > _AUTO_SMALL_REGRESSION:
+        steps = max(int(_AUTO_FULL_BATCH_WORK) // work, _AUTO_FULL_BATCH_STEPS)
     epochs = asked.epochs or math.ceil(steps / per_epoch)
     burn_in = asked.burn_in_epochs
     if burn_in is None:
@@ -316,13 +315,13 @@ def _lengths(
         )
     steps_kept = per_epoch * (epochs - burn_in)
     chains = asked.chains or 1
-    if tuned_parameters is not None and asked.chains is None:
-        small = _AUTO_SMALL_REGRESSION if classes is None else _AUTO_SMALL
-        chains = _AUTO_CHAINS_OF_SMALL if size * tuned_parameters <= small else _AUTO_CHAINS
+    if tuned and asked.chains is None:
+        chains = _AUTO_CHAINS_OF_SMALL if small else _AUTO_CHAINS
     draws, until, longest = _DRAWS, asked.until, _LONGEST
-    if until is None and asked.thin is None and classes is None and batch == size and tuned:
-        longest = min(_LONGEST, int(_AUTO_RULE_WORK // (size * tuned_parameters * steps_kept)))
-        until = _AUTO_RULE if longest >= _WORTH_IT and asked.epochs is None else None
+    unasked = (until, asked.thin, asked.epochs) == (None,) * 3
+    if unasked and tuned and small and classes is None and batch == size:
+        longest = min(_LONGEST, int(_AUTO_FULL_BATCH_WORK) // (work * steps_kept))
+        until = _AUTO_RULE
     if until is not None and asked.epochs is None:  # the rule ends it, most likely
         epochs = burn_in + longest * (epochs - burn_in)
         steps_kept, draws = longest * steps_kept, longest * draws
