@@ -36,10 +36,10 @@ def samplers() -> dict[str, sundman.Sampler]:
     """SGHMC, and low-rank BAOAB by rank and by how often it learns."""
     clock = clocks.constant(1e-4)
     low_rank = {
-        f"low-rank BAOAB, rank {rank}, every {every}": sundman.compose(
-            integrators.low_rank_baoab(gamma=0.5, rank=rank, every=every), clock
+        f"low-rank BAOAB, rank 20, every {every}, loudest {loudest}": sundman.compose(
+            integrators.low_rank_baoab(gamma=0.5, rank=20, every=every, loudest=loudest), clock
         )
-        for rank, every in ((20, 2), (20, 16), (10, 16))
+        for every, loudest in ((2, None), (2, 4), (4, 4), (8, 4), (8, 2))
     }
     return {FIRST: sundman.sghmc(1e-4, gamma=20.0), **low_rank}
 

@@ -18,6 +18,17 @@ come from differences of successive gradients, (G_n - G_{n-1}) / sqrt(2): every 
 The differences are of two successive gradients out of ``every``. The directions belong to a chain
 and drift: they are followed, not frozen. V is kept like the parameters, ``rank`` copies of each
 array: a step reads all of it twice, which is most of its cost where there are many parameters.
+Friction matters at each step only where dt^2 s_j is near T, and the variances fall fast. So only
+the ``loudest`` directions have it at each step, the others at every ``later``-th, as much as they
+missed:
+
+    every ``later`` steps, t after the last time:  c_j = exp(-(gamma_j - gamma) t), noise to match
+
+A wide network has more loud directions than that: on MNIST with 400 hidden units the twentieth has
+a twentieth of the variance of the first, and the two-hundredth, along which the usual friction lets
+the noise add four times T, still a two-hundredth. With ``per_array`` every array of the position
+has ``rank`` directions of its own, at the same cost: those of the last layer, whose noise is
+concentrated, no longer stand behind those of wider ones.
 
 Friction that changes in time leaves the law as it is only if it does not know where the chain is.
 V and s do know a little, as far as the noise depends on the position; then the law is changed. On a
@@ -27,8 +38,9 @@ quarter (``tests/law/test_low_rank.py``); a longer ``memory`` lessens that.
 
 from __future__ import annotations
 
+import operator
 from dataclasses import KW_ONLY
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import jax
 import jax.numpy as jnp
@@ -41,6 +53,8 @@ from sundman.integrators.base import per_leaf
 from sundman.noise import Purpose, Stream, gaussian, substream
 from sundman.value import Number, static
 
+_Learnt: TypeAlias = tuple[PyTree, PyTree, Array, PyTree]  # others, loudest, variances, rows
+
 
 class LowRankState(NamedTuple):
     """Momentum, its unfinished kick, the loudest directions, and the rows to learn them from.
@@ -48,8 +62,11 @@ class LowRankState(NamedTuple):
     Attributes:
       momentum: before the trailing half kick.
       dt: the step that kick belongs to.
-      directions: V, orthonormal; of every array of the position ``rank`` copies.
-      variances: s, the largest last.
+      directions: V, orthonormal; of every array of the position a copy for each of the loudest.
+      others: the rest of V.
+      variances: s of the others and of the loudest, the largest last; of each array, if it has its
+        own.
+      waited: the time since the others had their friction.
       rows: differences of gradients, as many as there are directions.
       seen: gradients so far.
     """
@@ -57,7 +74,9 @@ class LowRankState(NamedTuple):
     momentum: PyTree
     dt: Array
     directions: PyTree
+    others: PyTree
     variances: Array
+    waited: Array
     rows: PyTree
     seen: Array
 
@@ -73,6 +92,9 @@ class LowRankBaoab(KineticLangevin):
       memory: what is left of the old variances when new ones are learnt.
       every: the directions are learnt from two successive gradients of so many: 2 uses all, and
         a larger number costs less where there are many parameters.
+      loudest: how many directions have their friction at each step; None is all of them.
+      later: after how many steps the others have theirs.
+      per_array: whether each array of the position has directions of its own.
     """
 
     label = "BAOAB with friction along the noisiest directions"
@@ -83,27 +105,45 @@ class LowRankBaoab(KineticLangevin):
     share: Number = 0.2
     memory: Number = 0.9
     every: int = static(default=2)
+    loudest: int | None = static(default=None)
+    later: int = static(default=8)
+    per_array: bool = static(default=False)
 
     def __post_init__(self) -> None:
         super().__post_init__()
         check.count("rank", self.rank, least=1)
         check.count("every", self.every, least=2)
+        check.count("later", self.later, least=1)
+        if self.loudest is not None:
+            check.count("loudest", self.loudest, least=1)
         self._settle(share=check.positive, memory=check.decay)
 
     def init(self, params: PyTree) -> LowRankState:
         """Zero momentum, no directions yet."""
-        none = jax.tree.map(
-            lambda leaf: jnp.zeros((self.rank, *jnp.shape(leaf)), jnp.result_type(leaf)), params
-        )
-        zero = jnp.zeros((), jnp.result_type(jnp.float32, *jax.tree.leaves(params)))
+
+        def none(number: int) -> PyTree:
+            return jax.tree.map(
+                lambda leaf: jnp.zeros((number, *jnp.shape(leaf)), jnp.result_type(leaf)), params
+            )
+
+        leaves = jax.tree.leaves(params)
+        zero = jnp.zeros((), jnp.result_type(jnp.float32, *leaves))
+        shape = (len(leaves), self.rank) if self.per_array else (self.rank,)
         return LowRankState(
             momentum=jax.tree.map(jnp.zeros_like, params),
             dt=zero,
-            directions=none,
-            variances=jnp.zeros(self.rank, zero.dtype),
-            rows=none,
+            directions=none(self.rank - self._quiet),
+            others=none(self._quiet),
+            variances=jnp.zeros(shape, zero.dtype),
+            waited=zero,
+            rows=none(self.rank),
             seen=jnp.uint32(0),
         )
+
+    @property
+    def _quiet(self) -> int:
+        """How many directions wait for their friction."""
+        return 0 if self.loudest is None else max(0, self.rank - self.loudest)
 
     def move(
         self, stream: Stream, grads: PyTree, state: LowRankState, params: PyTree, dt: PyTree
@@ -111,25 +151,62 @@ class LowRankBaoab(KineticLangevin):
         """The step before's last kick, and this step up to its own."""
         h = jax.tree.leaves(per_leaf(dt, params))[0]
         learnt = self._learn(state, grads)
-        V, s = learnt.directions, learnt.variances
+        V, s = learnt.directions, learnt.variances[..., self._quiet :]
         before = jax.tree.map(
             lambda p, g: (p - 0.5 * (state.dt + h) * g).astype(p.dtype), state.momentum, grads
         )
         keep, scale = self._keep(h), self._noise_scale(h, jnp.zeros_like(h))
-        gamma = jnp.maximum(self.gamma, h * s / (2.0 * self.share * self.T))
+        gamma = self._friction(h, s)
         # along V momentum is lost and noise is missing; that noise is independent of what is there
         lost = jnp.exp(-gamma * h) - keep
         missing = self.T * (jnp.exp(-2.0 * self.gamma * h) - jnp.exp(-2.0 * gamma * h))
-        own = gaussian(substream(stream, Purpose.SUBSPACE_NOISE), s)
-        along = lost * _products(V, before) + jnp.sqrt(missing) * own
-
-        def friction(p: Array, eps: Array, v: Array) -> Array:
-            more = jnp.tensordot(along.astype(v.dtype), v, 1)
-            return (keep * p + scale * eps + more).astype(p.dtype)
-
-        after = jax.tree.map(friction, before, gaussian(stream, params), V)
+        own = gaussian(substream(stream, Purpose.SUBSPACE_NOISE), learnt.variances)
+        along = lost * self._products(V, before) + jnp.sqrt(missing) * own[..., self._quiet :]
+        more = self._sums(along, V)
+        after = jax.tree.map(
+            lambda p, eps, extra: (keep * p + scale * eps + extra).astype(p.dtype),
+            before,
+            gaussian(stream, params),
+            more,
+        )
+        after, waited = self._late(learnt, after, h, own[..., : self._quiet])
         updates = jax.tree.map(lambda p, q: (0.5 * h * (p + q)).astype(p.dtype), before, after)
-        return updates, learnt._replace(momentum=after, dt=h.astype(state.dt.dtype))
+        dt = h.astype(state.dt.dtype)
+        return updates, learnt._replace(momentum=after, dt=dt, waited=waited)
+
+    def _friction(self, h: Array, s: Array) -> Array:
+        """Along directions whose noise has these variances."""
+        return jnp.maximum(self.gamma, h * s / (2.0 * self.share * self.T))
+
+    def _late(
+        self, state: LowRankState, momentum: PyTree, h: Array, noise: Array
+    ) -> tuple[PyTree, Array]:
+        """The friction of the directions that wait, when it is their turn; and how long they have.
+
+        Args:
+          state: with this step's directions.
+          momentum: after the friction of the others.
+          h: the step.
+          noise: a standard normal number for each direction.
+        """
+        if not self._quiet:
+            return momentum, state.waited
+        waited = (state.waited + h).astype(state.waited.dtype)
+        due = state.seen % jnp.uint32(self.later) == 0
+        gamma = self._friction(h, state.variances[..., : self._quiet])
+        keep = jnp.exp(-(gamma - self.gamma) * waited)
+
+        def damped(_: Array, momentum: PyTree) -> PyTree:
+            along = (keep - 1.0) * self._products(state.others, momentum)
+            along += jnp.sqrt(self.T * (1.0 - keep * keep)) * noise
+            return jax.tree.map(
+                lambda p, extra: (p + extra).astype(p.dtype),
+                momentum,
+                self._sums(along, state.others),
+            )
+
+        momentum = lax.fori_loop(0, due.astype(jnp.int32), damped, momentum)
+        return momentum, jnp.where(due, jnp.zeros_like(waited), waited)
 
     def _learn(self, state: LowRankState, grads: PyTree) -> LowRankState:
         """With this gradient: two of ``every`` make a row, ``rank`` rows new directions."""
@@ -144,60 +221,85 @@ class LowRankBaoab(KineticLangevin):
 
             return jax.tree.map(one, rows, grads)
 
-        def renew(_: Array, learnt: tuple[PyTree, Array, PyTree]) -> tuple[PyTree, Array, PyTree]:
-            V, s, rows = learnt
+        def renew(_: Array, learnt: _Learnt) -> _Learnt:
+            others, loudest, s, rows = learnt
+            V = jax.tree.map(lambda *parts: jnp.concatenate(parts), others, loudest)
             old = jnp.where(turn < self.rank, 0.0, self.memory)
+            V, s = self._leading(V, s, rows, old)
+            others, loudest = (
+                jax.tree.map(operator.itemgetter(part), V)
+                for part in (slice(None, self._quiet), slice(self._quiet, None))
+            )
             # rows are emptied: XLA would take products of what stays the same out of the loop
-            return *_leading(V, s, rows, old), jax.tree.map(jnp.zeros_like, rows)
+            return others, loudest, s, jax.tree.map(jnp.zeros_like, rows)
 
         # loops of one turn or none: a condition would copy its arrays at every step
         rows = lax.fori_loop(0, (phase <= 1).astype(jnp.int32), write, state.rows)
         full = second & (place == self.rank - 1)
-        directions, variances, rows = lax.fori_loop(
-            0, full.astype(jnp.int32), renew, (state.directions, state.variances, rows)
+        learnt = (state.others, state.directions, state.variances, rows)
+        others, directions, variances, rows = lax.fori_loop(
+            0, full.astype(jnp.int32), renew, learnt
         )
         return state._replace(
             directions=directions,
+            others=others,
             variances=variances,
             rows=rows,
             seen=state.seen + jnp.uint32(1),
         )
 
+    def _products(self, many: PyTree, other: PyTree) -> Array:
+        """Inner products of each of many positions with one, or with each of many others."""
 
-def _products(many: PyTree, other: PyTree) -> Array:
-    """Inner products of each of many positions with one, or with each of many others."""
+        def one(a: Array, b: Array) -> Array:
+            flat = a.reshape(a.shape[0], -1)
+            return flat @ (b.reshape(b.shape[0], -1).T if b.ndim == a.ndim else b.reshape(-1))
 
-    def one(a: Array, b: Array) -> Array:
-        flat = a.reshape(a.shape[0], -1)
-        return flat @ (b.reshape(b.shape[0], -1).T if b.ndim == a.ndim else b.reshape(-1))
+        each = jax.tree.leaves(jax.tree.map(one, many, other))
+        return jnp.stack(each) if self.per_array else jnp.asarray(sum(each))
 
-    return jnp.asarray(sum(jax.tree.leaves(jax.tree.map(one, many, other))))
+    def _sums(self, coefficients: Array, many: PyTree) -> PyTree:
+        """Many positions by coefficients, or by a matrix of them, summed."""
+        leaves, structure = jax.tree.flatten(many)
+        own = coefficients if self.per_array else [coefficients] * len(leaves)
+        return structure.unflatten(
+            jnp.tensordot(c.astype(leaf.dtype), leaf, 1)
+            for c, leaf in zip(own, leaves, strict=True)
+        )
 
+    def _leading(self, V: PyTree, s: Array, rows: PyTree, old: Array) -> tuple[PyTree, Array]:
+        """The leading eigenvectors and eigenvalues of old V' diag(s) V + (1 - old) rows' rows / k.
 
-def _leading(V: PyTree, s: Array, rows: PyTree, old: Array) -> tuple[PyTree, Array]:
-    """The leading eigenvectors and eigenvalues of old V' diag(s) V + (1 - old) rows' rows / k.
+        Args:
+          V: orthonormal.
+          s: their variances.
+          rows: k of them.
+          old: what is left of the old variances.
 
-    Args:
-      V: orthonormal.
-      s: their variances.
-      rows: k of them.
-      old: what is left of the old variances.
-
-    Returns:
-      As many as there were.
-    """
-    k = s.size
-    a, b = jnp.sqrt(old * s), jnp.sqrt((1.0 - old) / k)
-    across = a[:, None] * _products(V, rows) * b
-    gram = jnp.block([[jnp.diag(a * a), across], [across.T, b * b * _products(rows, rows)]])
-    values, vectors = jnp.linalg.eigh(gram)
-    values, vectors = jnp.maximum(values[-k:], 0.0), vectors[:, -k:]
-    fine = values > 1e-6 * values[-1]
-    mix = jnp.where(fine, 1.0 / jnp.sqrt(jnp.maximum(values, 1e-30)), 0.0)[:, None] * vectors.T
-    of_V, of_rows = mix[:, :k] * a, mix[:, k:] * b
-
-    def combined(v: Array, row: Array) -> Array:
-        new = jnp.tensordot(of_V, v, 1) + jnp.tensordot(of_rows, row, 1)
-        return new.astype(v.dtype)
-
-    return jax.tree.map(combined, V, rows), jnp.where(fine, values, 0.0).astype(s.dtype)
+        Returns:
+          As many as there were.
+        """
+        k = self.rank
+        a, b = jnp.sqrt(old * s), jnp.sqrt((1.0 - old) / k)
+        across = a[..., None] * self._products(V, rows) * b
+        diagonal = (a * a)[..., None] * jnp.eye(k, dtype=s.dtype)
+        within = b * b * self._products(rows, rows)
+        gram = jnp.concatenate(
+            [
+                jnp.concatenate([diagonal, across], -1),
+                jnp.concatenate([across.mT, within], -1),
+            ],
+            -2,
+        )
+        values, vectors = jnp.linalg.eigh(gram)
+        values, vectors = jnp.maximum(values[..., -k:], 0.0), vectors[..., -k:]
+        fine = values > 1e-6 * values[..., -1:]
+        inverse = jnp.where(fine, 1.0 / jnp.sqrt(jnp.maximum(values, 1e-30)), 0.0)
+        mix = inverse[..., None] * vectors.mT
+        new = jax.tree.map(
+            lambda v, row, like: (v + row).astype(like.dtype),
+            self._sums(mix[..., :k] * a[..., None, :], V),
+            self._sums(mix[..., k:] * b, rows),
+            V,
+        )
+        return new, jnp.where(fine, values, 0.0).astype(s.dtype)

@@ -172,7 +172,8 @@ def advance(problem: Problem, warm: WarmUp) -> WarmUp:
             f"U is not finite in the warm-up, with the step {warm.h:.3g}: give another init, or a "
             "sampler"
         )
-    loudest = float(np.mean(np.asarray(movers.state.motion.variances)[:, -1]))
+    variances = np.asarray(movers.state.motion.variances)
+    loudest = float(variances.max(axis=tuple(range(1, variances.ndim))).mean())
     level = tuple(float(means[:, _PARTS // 2 :].mean()) for means in (U, loss))
     trifles = (matters(problem, warm), _LOSS_MATTERS * abs(level[1]))
     drifts = any(

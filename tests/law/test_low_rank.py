@@ -13,7 +13,7 @@ import pytest
 
 import sundman
 from sundman import clocks, gradients, integrators
-from sundman.integrators._low_rank import LowRankBaoab, _leading
+from sundman.integrators._low_rank import LowRankBaoab
 from sundman.noise import Purpose, Stream, gaussian, substream
 
 CHAINS, STEPS, THIN = 24, 6000, 10
@@ -21,25 +21,27 @@ PRECISION = np.array([1.0, 1.0, 4.0, 4.0, 9.0], np.float32)
 LOUD = 60.0
 
 
-class LoudDirection(gradients.GradientEstimator):
-    """A Gaussian whose gradient has noise along one direction, not along an axis."""
+class LoudDirections(gradients.GradientEstimator):
+    """A Gaussian whose gradient has noise along two directions, not along an axis."""
 
-    direction: jax.Array
-    sigma: float
+    sigma: jax.Array
 
     def __call__(self, stream, position, batch=None):
         value = 0.5 * jnp.sum(jnp.asarray(PRECISION) * position**2)
-        noise = gaussian(substream(stream, Purpose.GRADIENT_NOISE), jnp.zeros(1))
-        return value, jnp.asarray(PRECISION) * position + self.sigma * noise * self.direction
+        noise = gaussian(substream(stream, Purpose.GRADIENT_NOISE), jnp.zeros(2))
+        noise = jnp.asarray(DIRECTIONS).T @ (self.sigma * noise)
+        return value, jnp.asarray(PRECISION) * position + noise
 
 
 DIRECTION = np.array([1.0, 1.0, 1.0, 0.0, 0.0], np.float32) / np.sqrt(3.0)
+QUIETER = np.array([0.0, 0.0, 0.0, 1.0, 1.0], np.float32) / np.sqrt(2.0)
+DIRECTIONS = np.stack([DIRECTION, QUIETER])
 
 
-def temperatures(integrator, h, sigma, T=1.0, steps=STEPS, burn_in=600):
+def temperatures(integrator, h, sigma, T=1.0, steps=STEPS, burn_in=600, quieter=0.0):
     """The temperature of every coordinate, k E[x^2], and its error."""
     draws = sundman.sample(
-        LoudDirection(DIRECTION, sigma),
+        LoudDirections(jnp.array([sigma, quieter])),
         sundman.compose(integrator.with_temperature(T), clocks.constant(h)),
         init=jnp.zeros(5),
         key=jax.random.key(2),
@@ -57,8 +59,9 @@ LOW_RANK = integrators.low_rank_baoab(gamma=1.0, rank=2, share=0.1)
 
 @pytest.mark.long
 @pytest.mark.parametrize("T", [1.0, pytest.param(0.3, marks=pytest.mark.slow)])
-def test_without_noise_it_has_the_law_of_baoab(T):
-    value, error = temperatures(LOW_RANK, 0.2, 0.0, T)
+@pytest.mark.parametrize("loudest", [None, 1])
+def test_without_noise_it_has_the_law_of_baoab(T, loudest):
+    value, error = temperatures(LOW_RANK.replace(loudest=loudest), 0.2, 0.0, T)
     assert np.all(np.abs(value - 1) < 4 * error)  # BAOAB is exact for Gaussians
 
 
@@ -72,6 +75,19 @@ def test_loud_directions_are_heated_by_the_share_and_the_kick(T):
     assert plain[0] > 3  # one friction for all: 1 + h s / (2 gamma) of a third of the noise
     assert np.all(value < 1 + LOW_RANK.share + h**2 * LOUD**2 / 4 + 4 * error)
     assert np.all(value > 1 - 0.03 - 4 * error)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("T", [1.0, pytest.param(4.0, marks=pytest.mark.slow)])
+def test_quieter_directions_can_wait_for_their_friction(T):
+    """They are heated by the share, too, and by the kicks of eight steps: not by five times it."""
+    h, noise = 0.01, {"sigma": LOUD * np.sqrt(T), "quieter": 10.0 * np.sqrt(T)}
+    waits = LOW_RANK.replace(loudest=1, later=8)
+    value, error = temperatures(waits, h, T=T, steps=24_000, burn_in=6_000, **noise)
+    forgotten, _ = temperatures(LOW_RANK.replace(rank=1), h, T=T, steps=24_000, **noise)
+    allowed = 0.5 * (LOW_RANK.share + 8 * h**2 * 10.0**2 / 4)  # of either coordinate half
+    assert np.all(np.abs(value[3:] - 1 - 0.5 * allowed) < 0.5 * allowed + 4 * error[3:])
+    assert np.all(forgotten[3:] > 1.15)  # 1 + h s / (2 gamma) of half of the noise is 1.25
 
 
 @pytest.mark.slow
@@ -90,7 +106,7 @@ def test_less_share_less_heat():
 def test_it_finds_the_direction(every):
     integrator = LOW_RANK.with_temperature(1.0).replace(every=every)
     draws_state = sundman.compose(integrator, clocks.constant(0.02))
-    estimator = LoudDirection(DIRECTION, LOUD)
+    estimator = LoudDirections(jnp.array([LOUD, 0.0]))
     state = draws_state.init(jnp.zeros(5), jax.random.key(0))
 
     def step(carry, _):
@@ -121,7 +137,8 @@ def test_the_directions_are_those_of_the_whole_matrix():
     V, _ = np.linalg.qr(flat(normal[0]).T)
     V = {"a": jnp.asarray(V.T[:, :8].reshape(k, 4, 2)), "b": jnp.asarray(V.T[:, 8:])}
     rows, s, old = normal[1], np.array([0.5, 1.0, 3.0]), 0.6
-    new, values = _leading(V, jnp.asarray(s, jnp.float32), rows, jnp.float32(old))
+    learns = integrators.low_rank_baoab(rank=k)
+    new, values = learns._leading(V, jnp.asarray(s, jnp.float32), rows, jnp.float32(old))
     whole = old * (flat(V).T * s) @ flat(V) + (1 - old) / k * flat(rows).T @ flat(rows)
     wanted, vectors = np.linalg.eigh(whole)
     np.testing.assert_allclose(values, wanted[-k:], rtol=1e-4)
