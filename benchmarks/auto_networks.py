@@ -159,14 +159,14 @@ def run_mnist(prior: str, step: float | None) -> dict[str, Any]:
     weight = np.asarray(draws.weight, np.float64)
     p = (weight[..., None, None] * at_each(predict, draws.values)).sum((0, 1)) / weight.sum()
     some = np.linspace(0, weight.shape[1] - 1, STIFF_DRAWS).astype(int)
-    squares, laplacian = at_each(
-        stiff, jax.tree.map(lambda leaf: np.asarray(leaf)[:, some], draws.values)
-    ).sum((0, 1))
+    layer = at_each(stiff, jax.tree.map(lambda leaf: np.asarray(leaf)[:, some], draws.values))
+    squares, laplacian = layer.sum((0, 1))
     U = np.asarray(draws.stats["potential"], np.float64)
     row |= {
         "nll": float(-np.log(p[np.arange(len(y)), y]).mean()),
         "accuracy": float((p.argmax(1) == y).mean()),
         "stiff_temperature": float(squares / laplacian),
+        "stiff_by_draw": (layer[0, :, 0] / layer[0, :, 1]).tolist(),
         "U": [float(part.mean()) for part in np.array_split(U, 4, axis=1)],
     }
     if draws.tuning is not None:
