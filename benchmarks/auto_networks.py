@@ -15,9 +15,10 @@ networks.json``; with ``--batches`` self-tuned runs of 10,000 steps at 4 sizes o
 under the Gaussian prior, two seeds each, to ``auto-batches.json`` there; with ``--command`` four
 seeds of ``sundman bnn digits`` as it is, to ``auto-command.json``.
 
-With ``--mnist`` the network is 784-400-400-10, one chain with batches of 100 rows, whose true
-predictive nobody knows: the NLL of the test rows and the temperature of the last layer at eight of
-the draws, for the self-tuned run and for SGLD with as many gradients, to ``auto-mnist.json``.
+With ``--mnist`` the network is 784-400-400-10, whose true predictive nobody knows, one chain with
+batches of 100 rows and one of 500, as the command takes them: the NLL of the test rows and the
+temperature of the last layer at eight of the draws, for the self-tuned run and for SGLD with as
+many gradients, to ``auto-mnist.json``.
 ``--part auto`` or ``--part sgld`` runs one of the two.
 """
 
@@ -25,6 +26,7 @@ from __future__ import annotations
 
 import argparse
 import csv
+import itertools
 import json
 import subprocess
 import sys
@@ -49,7 +51,7 @@ CHAINS, GRADIENTS, THIN = 4, 24_000, 100
 BATCHES, BATCH_STEPS = (32, 128, 360, None), 10_000
 COMMAND_SEEDS = range(4)
 DEFAULT_BATCH, GRID_OF_DEFAULT = 360, (0.05, 0.1, 0.2, 0.3)
-MNIST_SIZES, MNIST_BATCH, STIFF_DRAWS = (784, 400, 400, 10), 100, 8
+MNIST_SIZES, MNIST_BATCHES, STIFF_DRAWS = (784, 400, 400, 10), (100, 500), 8
 MNIST_STEPS, MNIST_GRADIENTS = 9_000, 16_000  # after the warm-up, which takes up to 7,000; of SGLD
 MNIST_GRID = (0.003, 0.006, 0.012, 0.025, 0.04, 0.06, 0.08, 0.1, 0.14, 0.2, 0.3, 0.45)
 GRID = (0.002, 0.004, 0.008, 0.0125, 0.018, 0.025, 0.036, 0.05, 0.07, 0.1, 0.14, 0.2)
@@ -128,10 +130,10 @@ def run(
     return row
 
 
-def run_mnist(prior: str, step: float | None) -> dict[str, Any]:
+def run_mnist(step: float | None, batch: int) -> dict[str, Any]:
     """One chain on MNIST: self-tuned, or SGLD at a learning rate."""
     data = sundman.data.mnist()
-    target = network.posterior_of(prior, (), data)
+    target = network.posterior_of("gaussian", (), data)
     began = time.perf_counter()
     draws = sundman.sample(
         target,
@@ -142,13 +144,13 @@ def run_mnist(prior: str, step: float | None) -> dict[str, Any]:
         burn_in=0 if step is None else MNIST_GRADIENTS // 2,
         steps=MNIST_STEPS if step is None else MNIST_GRADIENTS // 2,
         thin=THIN,
-        batch_size=MNIST_BATCH,
+        batch_size=batch,
         progress=False,
     )
     row: dict[str, Any] = {
-        "prior": prior,
+        "prior": "gaussian",
         "sampler": "auto" if step is None else f"sgld {step:g}",
-        "batch": MNIST_BATCH,
+        "batch": batch,
         "gradients": MNIST_STEPS + draws.tuning.gradients if draws.tuning else MNIST_GRADIENTS,
         "seconds": time.perf_counter() - began,
         "verdict": str(draws.verdict),
@@ -206,13 +208,16 @@ def _case(row: dict[str, Any]) -> tuple[str, str, int | None, int]:
 def mnist(part: str | None) -> None:
     """The self-tuned run and twelve of SGLD, Gaussian prior."""
     path = RESULTS / "auto-mnist.json"
-    steps = {"auto": (None,), "sgld": MNIST_GRID, None: (None, *MNIST_GRID)}[part]
-    for step in steps:
+    cases: dict[str, list[tuple[float | None, int]]] = {
+        "auto": [(None, batch) for batch in MNIST_BATCHES],
+        "sgld": [(step, batch) for batch in MNIST_BATCHES for step in reversed(MNIST_GRID)],
+    }
+    for step, batch in cases[part] if part else itertools.chain(*cases.values()):
         rows = json.loads(path.read_text())["rows"] if path.exists() else []
         name = "auto" if step is None else f"sgld {step:g}"
-        if any(row["sampler"] == name for row in rows):
+        if any((row["sampler"], row["batch"]) == (name, batch) for row in rows):
             continue
-        row = run_mnist("gaussian", step)
+        row = run_mnist(step, batch)
         rows = json.loads(path.read_text())["rows"] if path.exists() else []  # the other part's
         result = {
             "command": "python benchmarks/auto_networks.py --mnist",

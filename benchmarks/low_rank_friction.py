@@ -10,7 +10,7 @@ What was fixed beforehand, before any of these runs: the settings of low-rank BA
 its rule 2 sqrt(.1 T / s_1) = .0028; gamma .5; rank 20, twice the classes; share .2; memory .9), the
 same for both priors. The other two get the step whose TV *on the test points* is lowest, for each
 prior and budget anew, which no user could choose: so the ratio errs in their favour. The variants
-of low-rank BAOAB are there to see what U depends on; none of them is chosen.
+of low-rank BAOAB are there to see what U and the temperature depend on; none of them is chosen.
 
 Every run is kept in ``results/low-rank-friction.json`` as soon as it is done, and is not run again.
 """
@@ -53,6 +53,10 @@ VARIANTS = {
     "rank 40": {"rank": 40},
     "memory .7": {"memory": 0.7},
     "memory .98": {"memory": 0.98},
+    "every 16": {"every": 16},
+    "loudest 4": {"loudest": 4},
+    "per array": {"per_array": True},
+    "per array, share .07": {"per_array": True, "share": 0.07},
 }
 
 
