@@ -223,9 +223,9 @@ class LowRankBaoab(KineticLangevin):
 
         def renew(_: Array, learnt: _Learnt) -> _Learnt:
             others, loudest, s, rows = learnt
-            V = jax.tree.map(lambda *parts: jnp.concatenate(parts), others, loudest)
+            before = jax.tree.map(lambda *parts: jnp.concatenate(parts), others, loudest)
             old = jnp.where(turn < self.rank, 0.0, self.memory)
-            V, s = self._leading(V, s, rows, old)
+            V, s = self._leading(before, s, rows, old)
             others, loudest = (
                 jax.tree.map(operator.itemgetter(part), V)
                 for part in (slice(None, self._quiet), slice(self._quiet, None))
