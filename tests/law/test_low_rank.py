@@ -83,8 +83,8 @@ def test_quieter_directions_can_wait_for_their_friction(T):
     """They are heated by the share, too, and by the kicks of eight steps: not by five times it."""
     h, noise = 0.01, {"sigma": LOUD * np.sqrt(T), "quieter": 10.0 * np.sqrt(T)}
     waits = LOW_RANK.replace(loudest=1, later=8)
-    value, error = temperatures(waits, h, T=T, steps=24_000, burn_in=6_000, **noise)
-    forgotten, _ = temperatures(LOW_RANK.replace(rank=1), h, T=T, steps=24_000, **noise)
+    value, error = temperatures(waits, h, T=T, steps=12_000, burn_in=4_000, **noise)
+    forgotten, _ = temperatures(LOW_RANK.replace(rank=1), h, T=T, steps=6_000, **noise)
     allowed = 0.5 * (LOW_RANK.share + 8 * h**2 * 10.0**2 / 4)  # of either coordinate half
     assert np.all(np.abs(value[3:] - 1 - 0.5 * allowed) < 0.5 * allowed + 4 * error[3:])
     assert np.all(forgotten[3:] > 1.15)  # 1 + h s / (2 gamma) of half of the noise is 1.25
@@ -110,8 +110,8 @@ def test_each_array_may_have_directions_of_its_own():
         init={"a": jnp.zeros(3), "b": jnp.zeros(2)},
         key=jax.random.key(2),
         chains=CHAINS,
-        burn_in=6_000,
-        steps=24_000,
+        burn_in=4_000,
+        steps=12_000,
         thin=THIN,
     )
     found = draws.expectation(lambda x: jnp.asarray(PRECISION[3:]) * x["b"] ** 2)
