@@ -18,17 +18,16 @@ come from differences of successive gradients, (G_n - G_{n-1}) / sqrt(2): every 
 The differences are of two successive gradients out of ``every``. The directions belong to a chain
 and drift: they are followed, not frozen. V is kept like the parameters, ``rank`` copies of each
 array: a step reads all of it twice, which is most of its cost where there are many parameters.
-Friction matters at each step only where dt^2 s_j is near T, and the variances fall fast. So only
-the ``loudest`` directions have it at each step, the others at every ``later``-th, as much as they
-missed:
+Friction matters at each step only where dt^2 s_j is near T, and the variances may fall fast. With
+``loudest`` only that many directions have it at each step, the quiet ones at every
+``quiet_every``-th, as much as they missed:
 
-    every ``later`` steps, t after the last time:  c_j = exp(-(gamma_j - gamma) t), noise to match
+    t after the last time:  c_j = exp(-(gamma_j - gamma) t), noise to match
 
-A wide network has more loud directions than that: on MNIST with 400 hidden units the twentieth has
-a twentieth of the variance of the first, and the two-hundredth, along which the usual friction lets
-the noise add four times T, still a two-hundredth. With ``per_array`` every array of the position
-has ``rank`` directions of its own, at the same cost: those of the last layer, whose noise is
-concentrated, no longer stand behind those of wider ones.
+Too few of them, and the noise heats the others meanwhile: the temperature of the run says so. With
+``per_array`` every array of the position has ``rank`` directions of its own, at the same cost. The
+noise of all arrays is that of the same rows: ``share`` is to be smaller then, by about the number
+of layers. It has been worth little so far (docs/network-evidence.md).
 
 Friction that changes in time leaves the law as it is only if it does not know where the chain is.
 V and s do know a little, as far as the noise depends on the position; then the law is changed. On a
@@ -53,7 +52,7 @@ from sundman.integrators.base import per_leaf
 from sundman.noise import Purpose, Stream, gaussian, substream
 from sundman.value import Number, static
 
-_Learnt: TypeAlias = tuple[PyTree, PyTree, Array, PyTree]  # others, loudest, variances, rows
+_Learnt: TypeAlias = tuple[PyTree, PyTree, Array, PyTree]  # quiet, loudest, variances, rows
 
 
 class LowRankState(NamedTuple):
@@ -63,10 +62,10 @@ class LowRankState(NamedTuple):
       momentum: before the trailing half kick.
       dt: the step that kick belongs to.
       directions: V, orthonormal; of every array of the position a copy for each of the loudest.
-      others: the rest of V.
-      variances: s of the others and of the loudest, the largest last; of each array, if it has its
-        own.
-      waited: the time since the others had their friction.
+      quiet: the rest of V.
+      variances: s of the quiet ones and of the loudest, the largest last; a row for each array, if
+        it has its own.
+      waited: the time since the quiet ones had their friction.
       rows: differences of gradients, as many as there are directions.
       seen: gradients so far.
     """
@@ -74,7 +73,7 @@ class LowRankState(NamedTuple):
     momentum: PyTree
     dt: Array
     directions: PyTree
-    others: PyTree
+    quiet: PyTree
     variances: Array
     waited: Array
     rows: PyTree
@@ -93,7 +92,7 @@ class LowRankBaoab(KineticLangevin):
       every: the directions are learnt from two successive gradients of so many: 2 uses all, and
         a larger number costs less where there are many parameters.
       loudest: how many directions have their friction at each step; None is all of them.
-      later: after how many steps the others have theirs.
+      quiet_every: after how many steps the others have theirs.
       per_array: whether each array of the position has directions of its own.
     """
 
@@ -106,14 +105,14 @@ class LowRankBaoab(KineticLangevin):
     memory: Number = 0.9
     every: int = static(default=2)
     loudest: int | None = static(default=None)
-    later: int = static(default=8)
+    quiet_every: int = static(default=8)
     per_array: bool = static(default=False)
 
     def __post_init__(self) -> None:
         super().__post_init__()
         check.count("rank", self.rank, least=1)
         check.count("every", self.every, least=2)
-        check.count("later", self.later, least=1)
+        check.count("quiet_every", self.quiet_every, least=1)
         if self.loudest is not None:
             check.count("loudest", self.loudest, least=1)
         self._settle(share=check.positive, memory=check.decay)
@@ -133,7 +132,7 @@ class LowRankBaoab(KineticLangevin):
             momentum=jax.tree.map(jnp.zeros_like, params),
             dt=zero,
             directions=none(self.rank - self._quiet),
-            others=none(self._quiet),
+            quiet=none(self._quiet),
             variances=jnp.zeros(shape, zero.dtype),
             waited=zero,
             rows=none(self.rank),
@@ -185,24 +184,24 @@ class LowRankBaoab(KineticLangevin):
 
         Args:
           state: with this step's directions.
-          momentum: after the friction of the others.
+          momentum: after the friction of the loudest.
           h: the step.
           noise: a standard normal number for each direction.
         """
         if not self._quiet:
             return momentum, state.waited
         waited = (state.waited + h).astype(state.waited.dtype)
-        due = state.seen % jnp.uint32(self.later) == 0
+        due = state.seen % jnp.uint32(self.quiet_every) == 0
         gamma = self._friction(h, state.variances[..., : self._quiet])
         keep = jnp.exp(-(gamma - self.gamma) * waited)
 
         def damped(_: Array, momentum: PyTree) -> PyTree:
-            along = (keep - 1.0) * self._products(state.others, momentum)
+            along = (keep - 1.0) * self._products(state.quiet, momentum)
             along += jnp.sqrt(self.T * (1.0 - keep * keep)) * noise
             return jax.tree.map(
                 lambda p, extra: (p + extra).astype(p.dtype),
                 momentum,
-                self._sums(along, state.others),
+                self._sums(along, state.quiet),
             )
 
         momentum = lax.fori_loop(0, due.astype(jnp.int32), damped, momentum)
@@ -222,27 +221,25 @@ class LowRankBaoab(KineticLangevin):
             return jax.tree.map(one, rows, grads)
 
         def renew(_: Array, learnt: _Learnt) -> _Learnt:
-            others, loudest, s, rows = learnt
-            before = jax.tree.map(lambda *parts: jnp.concatenate(parts), others, loudest)
+            quiet, loudest, s, rows = learnt
+            before = jax.tree.map(lambda *parts: jnp.concatenate(parts), quiet, loudest)
             old = jnp.where(turn < self.rank, 0.0, self.memory)
             V, s = self._leading(before, s, rows, old)
-            others, loudest = (
+            quiet, loudest = (
                 jax.tree.map(operator.itemgetter(part), V)
                 for part in (slice(None, self._quiet), slice(self._quiet, None))
             )
             # rows are emptied: XLA would take products of what stays the same out of the loop
-            return others, loudest, s, jax.tree.map(jnp.zeros_like, rows)
+            return quiet, loudest, s, jax.tree.map(jnp.zeros_like, rows)
 
         # loops of one turn or none: a condition would copy its arrays at every step
         rows = lax.fori_loop(0, (phase <= 1).astype(jnp.int32), write, state.rows)
         full = second & (place == self.rank - 1)
-        learnt = (state.others, state.directions, state.variances, rows)
-        others, directions, variances, rows = lax.fori_loop(
-            0, full.astype(jnp.int32), renew, learnt
-        )
+        learnt = (state.quiet, state.directions, state.variances, rows)
+        quiet, directions, variances, rows = lax.fori_loop(0, full.astype(jnp.int32), renew, learnt)
         return state._replace(
             directions=directions,
-            others=others,
+            quiet=quiet,
             variances=variances,
             rows=rows,
             seen=state.seen + jnp.uint32(1),

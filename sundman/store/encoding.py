@@ -209,6 +209,12 @@ class Decoder:
             if not (isinstance(cls, type) and issubclass(cls, Value)):
                 raise ValueError(f"{content['value']} is not a value")
             value = object.__new__(cls)
+            lacking = [f.name for f in fields(cast(Any, cls)) if f.name not in content["fields"]]
+            if lacking:
+                raise StoreError(
+                    f"the run was made with another version of sundman, whose {cls.__name__} has "
+                    f"no {', '.join(lacking)}: go on with that one; its draws can be opened here"
+                )
             for each in fields(cast(Any, cls)):
                 own = self._decoded(content["fields"][each.name], depth + 1)
                 object.__setattr__(value, each.name, own)

@@ -82,7 +82,7 @@ def test_loud_directions_are_heated_by_the_share_and_the_kick(T):
 def test_quieter_directions_can_wait_for_their_friction(T):
     """They are heated by the share, too, and by the kicks of eight steps: not by five times it."""
     h, noise = 0.01, {"sigma": LOUD * np.sqrt(T), "quieter": 10.0 * np.sqrt(T)}
-    waits = LOW_RANK.replace(loudest=1, later=8)
+    waits = LOW_RANK.replace(loudest=1, quiet_every=8)
     value, error = temperatures(waits, h, T=T, steps=12_000, burn_in=4_000, **noise)
     forgotten, _ = temperatures(LOW_RANK.replace(rank=1), h, T=T, steps=6_000, **noise)
     allowed = 0.5 * (LOW_RANK.share + 8 * h**2 * 10.0**2 / 4)  # of either coordinate half

@@ -155,6 +155,15 @@ def jitted(x):
 other_name = jax.jit(bowl)
 
 
+def test_a_setting_that_came_later_is_named():
+    """The run is not damaged: its version of sundman can go on with it."""
+    encoder = Encoder()
+    content = encoder.encode(sundman.integrators.low_rank_baoab(), "sampler")
+    del content["fields"]["per_array"]
+    with pytest.raises(StoreError, match="another version of sundman, whose LowRankBaoab has no"):
+        Decoder(encoder.arrays, ours=True).decode(content)
+
+
 def test_a_class_of_ours_is_found_in_its_room_whatever_its_module_was():
     sampler = sundman.sgnht(1e-3, gamma=2.0)
     content = Encoder().encode(sampler.integrator, "sampler")
