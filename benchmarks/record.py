@@ -46,7 +46,7 @@ from sundman.paper.network import BATCH, CLOCK, posterior_of
 RESULT = Path(__file__).parent / "results" / "record.json"
 TRIAL = (1, 40)
 SHAPES = {"4x100": (4, 100), "10x40": (10, 40)}  # chains, epochs
-SEEDS, THIN = 3, 100
+SEEDS, THIN, WARM_UP = 3, 100, 0.15
 GAMMA = 20.0
 WITH_CLOCK: SundmanSettings = {**CLOCK, "r": 0.25}
 Key = jax.Array
@@ -63,7 +63,7 @@ class Case(TypedDict):
     seed: int
 
 
-Build = Callable[[float], sundman.Sampler]
+Build = Callable[[float], sundman.Sampler | None]
 SAMPLERS: dict[str, tuple[Build, tuple[float, ...]]] = {
     "sgld": (lambda h: sundman.sgld(LearningRate(h)), (0.1, 0.2, 0.3, 0.45, 0.65)),
     "sa_sgld": (lambda h: sundman.sa_sgld(LearningRate(h), **WITH_CLOCK), (0.07, 0.14, 0.2, 0.3)),
@@ -76,6 +76,7 @@ SAMPLERS: dict[str, tuple[Build, tuple[float, ...]]] = {
         (2.5e-4, 1e-3, 4e-3, 1.6e-2),
     ),
     "psgld": (lambda h: sundman.psgld(LearningRate(h)), (0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0)),
+    "auto": (lambda _: None, (0.0,)),  # tunes itself
 }
 
 
@@ -104,13 +105,17 @@ def chain(
     batch = min(BATCH, posterior.size // 10)
     steps = math.ceil(posterior.size / batch) * epochs
     sizes = [data.test.x.shape[1], width, width, data.classes or 10]
+    sampler = SAMPLERS[name][0](step)
+    # the warm-up of a run that tunes itself is a part of its first half
+    before = steps // 2 - (0 if sampler else int(WARM_UP * steps))
     try:
         draws = sundman.sample(
             posterior,
-            SAMPLERS[name][0](step),
+            sampler,
             init=models.mlp_init(start, sizes),
             key=key,
-            burn_in=steps // 2,
+            chains=1,
+            burn_in=before,
             steps=steps - steps // 2,
             thin=min(THIN, max(1, steps // 20)),
             batch_size=batch,
