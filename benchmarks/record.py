@@ -1,21 +1,24 @@
 """How well can a fully connected network predict MNIST, sampled at T = 1 under the horseshoe?
 
-    SUNDMAN_DATA_DIR=... python benchmarks/record.py [--width 400] [--only sgld psgld] [--trials]
+    SUNDMAN_DATA_DIR=... python benchmarks/record.py [--width 400] [--only sgld psgld]
+    SUNDMAN_DATA_DIR=... python benchmarks/record.py --only psgld --final 4x100 --seeds 0 1 2
 
 784-w-w-10, batch 100, the horseshoe as in the code behind the paper's table. Every sampler has a
 grid of steps; one chain of each, 40 epochs of which 20 are kept, is scored on the 10,000
-*validation* rows, and nothing else is looked at. Then each sampler runs at its best step for 400
-epochs in all, the length of the published runs, as four chains of 100 epochs or ten of 40, half of
-which are kept; the better of the two, again on validation rows, is its final run, three seeds for
-the best sampler and one for the others. Test rows are scored in those final runs only to be shown.
+*validation* rows, and nothing else is looked at: these are the trials. A final run is at the best
+step of the trials, 400 epochs in all, the length of the published runs, as four chains of 100
+epochs or ten of 40, half of which are kept. Which of the two is chosen on validation rows again;
+test rows are scored in final runs only to be shown.
+
+``auto`` has no step and keeps what its warm-up leaves: what it took is in its ``gradients``.
 
 A good score is no proof of good sampling: a sampler whose stiff directions are too hot can have one
 by a useful error. How far each is from the true posterior of a small network is in
 docs/network-evidence.md.
 
-Every run is kept in ``benchmarks/results/record.json`` when it is done, and is not run again. With
-``--output`` of its own, a process can run some of the samplers (``--only``) or final runs
-(``--shape``, ``--seeds``) beside another; ``--merge`` adds what it wrote to the result.
+Every run is kept in ``benchmarks/results/record.json`` when it is done, and is not run again; the
+chains of one that is not are kept in ``--directory``. With an ``--output`` of its own a process can
+work beside another; ``--merge`` adds what it wrote to the result, and ends.
 """
 
 from __future__ import annotations
@@ -26,9 +29,9 @@ import json
 import math
 import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, TypedDict
+from typing import Any, NamedTuple, TypedDict
 
 import jax
 import jax.numpy as jnp
@@ -46,7 +49,7 @@ from sundman.paper.network import BATCH, CLOCK, posterior_of
 RESULT = Path(__file__).parent / "results" / "record.json"
 TRIAL = (1, 40)
 SHAPES = {"4x100": (4, 100), "10x40": (10, 40)}  # chains, epochs
-SEEDS, THIN, WARM_UP = 3, 100, 0.15
+THIN, KEPT_BY_AUTO = 100, 0.57
 GAMMA = 20.0
 WITH_CLOCK: SundmanSettings = {**CLOCK, "r": 0.25}
 Key = jax.Array
@@ -89,25 +92,22 @@ def probabilities(data: Dataset, *, test: bool) -> Callable[[PyTree], jax.Array]
     return lambda position: posterior.predict(position, x)
 
 
-def chain(
-    data: Dataset,
-    name: str,
-    step: float,
-    *,
-    width: int,
-    epochs: int,
-    start: Key,
-    key: Key,
-    test: bool,
-) -> np.ndarray | None:
-    """The mean probabilities over the second half of one chain; None if it was lost."""
+class Chain(NamedTuple):
+    """One chain: mean probabilities of its kept half, gradients, seconds."""
+
+    probabilities: np.ndarray
+    gradients: int
+    seconds: float
+
+
+def chain(data: Dataset, case: Case, start: Key, key: Key, *, test: bool) -> Chain | None:
+    """Run one chain of a case; None if it was lost."""
     posterior = posterior_of("horseshoe", (), data)
     batch = min(BATCH, posterior.size // 10)
-    steps = math.ceil(posterior.size / batch) * epochs
-    sizes = [data.test.x.shape[1], width, width, data.classes or 10]
-    sampler = SAMPLERS[name][0](step)
-    # the warm-up of a run that tunes itself is a part of its first half
-    before = steps // 2 - (0 if sampler else int(WARM_UP * steps))
+    steps = math.ceil(posterior.size / batch) * case["epochs"]
+    sizes = [data.test.x.shape[1], case["width"], case["width"], data.classes or 10]
+    sampler, began = SAMPLERS[case["sampler"]][0](case["step"]), time.perf_counter()
+    kept = steps - steps // 2 if sampler else int(KEPT_BY_AUTO * steps)
     try:
         draws = sundman.sample(
             posterior,
@@ -115,8 +115,8 @@ def chain(
             init=models.mlp_init(start, sizes),
             key=key,
             chains=1,
-            burn_in=before,
-            steps=steps - steps // 2,
+            burn_in=steps // 2 if sampler else 0,
+            steps=kept,
             thin=min(THIN, max(1, steps // 20)),
             batch_size=batch,
             collect=probabilities(data, test=test),
@@ -126,7 +126,9 @@ def chain(
     except AllDivergedError:
         return None
     weight = np.asarray(draws.weight, np.float64)[..., None, None]
-    return (weight * np.asarray(draws.values)).sum((0, 1)) / weight.sum()
+    mean = (weight * np.asarray(draws.values)).sum((0, 1)) / weight.sum()
+    taken = kept + draws.tuning.gradients if draws.tuning else steps
+    return Chain(mean.astype(np.float32), taken, round(time.perf_counter() - began, 1))
 
 
 def run(data: Dataset, case: Case, *, test: bool, directory: Path) -> dict[str, Any]:
@@ -135,38 +137,40 @@ def run(data: Dataset, case: Case, *, test: bool, directory: Path) -> dict[str, 
     Chains that are done are read from ``directory``.
     """
     assert data.validation is not None
-    began, done = time.perf_counter(), []
     starts, keys = (
         jax.random.split(key, case["chains"])
         for key in jax.random.split(jax.random.key(case["seed"]))
     )
-    found: dict[str, Any] = {**case, "lost": []}
+    done: list[Chain] = []
+    lost: list[int] = []
+    directory.mkdir(parents=True, exist_ok=True)
     for number in range(case["chains"]):
-        file = directory / ("-".join(str(each) for each in (*case.values(), number)) + ".npy")
+        file = directory / ("-".join(str(each) for each in (*case.values(), number)) + ".npz")
         if file.exists():
-            own = np.load(file)
-        else:
-            own = chain(
-                data, case["sampler"], case["step"], width=case["width"], epochs=case["epochs"],
-                start=starts[number], key=keys[number], test=test,
-            )  # fmt: skip
-            if own is None:
-                found["lost"].append(number)
-                continue
-            directory.mkdir(parents=True, exist_ok=True)
-            np.save(file, own.astype(np.float32))
-        done.append(own)
+            with np.load(file) as kept:
+                done.append(Chain(kept["p"], int(kept["gradients"]), float(kept["seconds"])))
+            continue
+        one = chain(data, case, starts[number], keys[number], test=test)
+        if one is None:
+            lost.append(number)
+            continue
+        np.savez(file, p=one.probabilities, gradients=one.gradients, seconds=one.seconds)
+        done.append(one)
+    found: dict[str, Any] = {**case, "lost": lost}
     size = len(data.validation.y)
     sets = {
         "validation": (slice(size), data.validation.y),
         "test": (slice(size, None), data.test.y),
     }
     for rows, (part, y) in list(sets.items())[: 1 + test]:
-        if done:
-            found[rows] = _scores(np.mean(done, 0)[part], np.asarray(y))
-        if len(done) > 1:
-            found[f"{rows}, each chain"] = [_scores(own[part], np.asarray(y)) for own in done]
-    return found | {"seconds": round(time.perf_counter() - began, 1)}
+        own = [one.probabilities[part].astype(np.float64) for one in done]
+        if own:
+            found[rows] = _scores(np.mean(own, 0), np.asarray(y))
+        if len(own) > 1:
+            found[f"{rows}, each chain"] = [_scores(p, np.asarray(y)) for p in own]
+    found["gradients"] = sum(one.gradients for one in done)
+    found["seconds"] = sum(one.seconds for one in done)
+    return found
 
 
 def _scores(p: np.ndarray, y: np.ndarray) -> dict[str, float]:
@@ -181,30 +185,58 @@ def _nll(found: dict[str, Any]) -> float:
     return found.get("validation", {}).get("NLL", math.inf)
 
 
+class Results:
+    """The runs that are done: one for each case."""
+
+    def __init__(self, output: Path) -> None:
+        """Those of the stored result, and of the output if it is another."""
+        self.output = output
+        self.runs: list[dict[str, Any]] = []
+        for file in (RESULT, output):
+            if file.exists():
+                self.add(file)
+
+    def find(self, case: Mapping[str, Any]) -> dict[str, Any] | None:
+        """The run of a case, if it is done."""
+        fields = list(Case.__annotations__)
+        same = (each for each in self.runs if all(each[name] == case[name] for name in fields))
+        return next(same, None)
+
+    def add(self, file: Path) -> None:
+        """The runs of a file, but for those that are there."""
+        for each in json.loads(file.read_text())["runs"]:
+            if self.find(each) is None:
+                self.runs.append(each)
+
+    def write(self) -> None:
+        """All of it; a process that is killed leaves the old file or the new one."""
+        command = "python benchmarks/record.py"
+        result = {"command": command, "settings": settings(), "runs": self.runs}
+        new = self.output.with_suffix(".new")
+        new.write_text(json.dumps(result, indent=1) + "\n")
+        new.replace(self.output)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--width", type=int, default=400)
     parser.add_argument("--only", nargs="*", choices=list(SAMPLERS), default=list(SAMPLERS))
-    parser.add_argument("--trials", action="store_true", help="only the runs on validation rows")
-    parser.add_argument("--shape", choices=list(SHAPES), help="only final runs of this shape")
-    parser.add_argument("--seeds", nargs="*", type=int, help="of --shape")
+    parser.add_argument(
+        "--final", choices=list(SHAPES), help="after the trials, runs of this shape"
+    )
+    parser.add_argument("--seeds", nargs="*", type=int, default=[0], help="of the final runs")
     parser.add_argument("--output", type=Path, default=RESULT)
-    parser.add_argument("--merge", nargs="*", type=Path, default=[], help="results to add to it")
+    parser.add_argument("--merge", nargs="*", type=Path, help="add these results to it, no more")
     parser.add_argument("--directory", type=Path, default=Path("runs") / "record")
     asked = parser.parse_args()
     warnings.simplefilter("ignore", sundman.TrustWarning)
+    results = Results(asked.output)
+    if asked.merge is not None:
+        for file in asked.merge:
+            results.add(file)
+        results.write()
+        return
     data = sundman.data.mnist()
-    runs: list[dict[str, Any]] = []
-
-    def keep(found: dict[str, Any]) -> None:
-        if found not in runs:
-            runs.append(found)
-        result = {"command": "python benchmarks/record.py", "settings": settings(), "runs": runs}
-        asked.output.write_text(json.dumps(result, indent=1) + "\n")
-
-    for file in (RESULT, asked.output, *asked.merge):
-        for each in json.loads(file.read_text())["runs"] if file.exists() else []:
-            keep(each)
 
     def get(
         name: str, step: float, shape: tuple[int, int], seed: int, *, test: bool
@@ -213,31 +245,19 @@ def main() -> None:
         case = Case(
             sampler=name, step=step, width=asked.width, chains=chains, epochs=epochs, seed=seed
         )
-        for each in runs:
-            if all(each[field] == value for field, value in case.items()):
-                return each
-        found = run(data, case, test=test, directory=asked.directory)
-        keep(found)
-        print(json.dumps(found), flush=True)
+        if (found := results.find(case)) is None:
+            found = run(data, case, test=test, directory=asked.directory)
+            results.runs.append(found)
+            results.write()
+            print(json.dumps(found), flush=True)
         return found
 
-    best: dict[str, tuple[float, float]] = {}
     for name in asked.only:
         trials = [get(name, h, TRIAL, 100, test=False) for h in SAMPLERS[name][1]]
-        best[name] = min((_nll(trial), trial["step"]) for trial in trials)
-        print(f"{name}: validation NLL {best[name][0]:.4f} at {best[name][1]:g}", flush=True)
-    if asked.trials:
-        return
-    for place, name in enumerate(sorted(best, key=lambda name: best[name])):
-        step = best[name][1]
-        if asked.shape:
-            for seed in asked.seeds or [0]:
-                get(name, step, SHAPES[asked.shape], seed, test=True)
-            continue
-        first = [get(name, step, shape, 0, test=True) for shape in SHAPES.values()]
-        shape = list(SHAPES.values())[first.index(min(first, key=_nll))]
-        for seed in range(1, SEEDS if place == 0 else 1):
-            get(name, step, shape, seed, test=True)
+        best = min(trials, key=_nll)
+        print(f"{name}: validation NLL {_nll(best):.4f} at {best['step']:g}", flush=True)
+        for seed in asked.seeds if asked.final else ():
+            get(name, best["step"], SHAPES[asked.final], seed, test=True)
 
 
 if __name__ == "__main__":
