@@ -31,11 +31,11 @@ from sundman.noise import Stream
 
 RESULT = Path(__file__).parent / "results" / "low_rank_cost.json"
 SIZES, ROWS, BATCHES, STEPS = (784, 400, 400, 10), 10_000, (100, 500), 160
-FIRST = "SGHMC"
+BASE = "SGHMC"
 
 
 def samplers() -> dict[str, sundman.Sampler]:
-    """SGHMC, and low-rank BAOAB by rank and by how often it learns."""
+    """SGHMC, and low-rank BAOAB by how often it learns and how many directions are loud."""
     clock = clocks.constant(1e-4)
     low_rank = {
         f"low-rank BAOAB, rank 20, every {every}, loudest {loudest}": sundman.compose(
@@ -43,7 +43,7 @@ def samplers() -> dict[str, sundman.Sampler]:
         )
         for every, loudest in ((2, None), (4, None), (2, 4), (4, 4), (8, 4))
     }
-    return {FIRST: sundman.sghmc(1e-4, gamma=20.0), **low_rank}
+    return {BASE: sundman.sghmc(1e-4, gamma=20.0), **low_rank}
 
 
 def loop(sampler: sundman.Sampler) -> Callable[..., tuple[PyTree, PyTree]]:
@@ -82,7 +82,7 @@ def measured(
             began = time.perf_counter()
             carries[name] = jax.block_until_ready(run(*carries[name], estimator))
             seconds[name].append((time.perf_counter() - began) / STEPS)
-    base = np.array(seconds[FIRST])
+    base = np.array(seconds[BASE])
     rows = {
         name: {
             "milliseconds": float(1e3 * np.median(times)),

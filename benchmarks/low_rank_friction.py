@@ -6,7 +6,8 @@ The network of ``sundman bnn digits`` under both priors, batch 32, four chains o
 random starts, as in :mod:`sundman.paper.posterior_accuracy`: TV of one chain after 20,000 gradients
 and of four after 100,000, of each the second half; the temperature of the last layer; U.
 
-What was fixed beforehand, before any of these runs: the settings of low-rank BAOAB (h .003, near
+What was fixed before any of these runs, by an earlier study that had compared a few on the same
+test points: the settings of low-rank BAOAB (h .003, near
 its rule 2 sqrt(.1 T / s_1) = .0028; gamma .5; rank 20, twice the classes; share .2; memory .9), the
 same for both priors. The other two get the step whose TV *on the test points* is lowest, for each
 prior and budget anew, which no user could choose: so the ratio errs in their favour. pSGLD has four
