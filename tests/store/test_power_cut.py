@@ -31,9 +31,12 @@ class Disk:
     def __init__(self, root):
         self.root, self.synced = root, os.fsync
         self.contents, self.names, self.images, self.open = {}, {}, [], {}
+        self.watching = True
 
     def fsync(self, descriptor):
         self.synced(descriptor)
+        if not self.watching:
+            return
         about = os.fstat(descriptor)
         if about.st_ino not in self.open:  # kept open, so that no other file gets its number
             self.open[about.st_ino] = os.dup(descriptor)
@@ -89,12 +92,19 @@ def watched_disk(tmp_path, monkeypatch):
         os.close(descriptor)
 
 
+@pytest.fixture(autouse=True)
+def nothing_is_left_behind():
+    """A disk that still watches would slow down later tests, and open files run out."""
+    yield
+    assert not isinstance(getattr(os.fsync, "__self__", None), Disk)
+
+
 @pytest.fixture
-def disk(watched_disk, monkeypatch):
+def disk(watched_disk):
     """A disk on which a run was made."""
     run(watched_disk.root / "run")
     watched_disk.image()
-    monkeypatch.setattr(os, "fsync", watched_disk.synced)
+    watched_disk.watching = False
     return watched_disk
 
 
@@ -123,10 +133,10 @@ def test_power_cut(disk, tmp_path, variant):
 
 
 @pytest.mark.skipif(not Path("/proc/self/fd").is_dir(), reason="needs /proc")
-def test_directories_made_on_the_way_are_durable_too(watched_disk, tmp_path, monkeypatch):
+def test_directories_made_on_the_way_are_durable_too(watched_disk, tmp_path):
     run(watched_disk.root / "runs" / "mnist" / "a")
     watched_disk.image()
-    monkeypatch.setattr(os, "fsync", watched_disk.synced)
+    watched_disk.watching = False
     put(watched_disk.images[-1][0], tmp_path / "cut")
     assert_same(sundman.Draws.open(tmp_path / "cut" / "runs" / "mnist" / "a"), whole())
 
@@ -144,13 +154,13 @@ def test_power_cut_at_many_moments(disk, tmp_path, variant):
 @pytest.mark.long
 @pytest.mark.skipif(not Path("/proc/self/fd").is_dir(), reason="needs /proc")
 @pytest.mark.parametrize("variant", [0, 1], ids=["nothing unsynced", "empty files"])
-def test_power_cut_while_a_run_is_made_longer(watched_disk, tmp_path, monkeypatch, variant):
+def test_power_cut_while_a_run_is_made_longer(watched_disk, tmp_path, variant):
     """It is there as it was, or longer, from the first moment to the last."""
     run(watched_disk.root / "run")
     before = len(watched_disk.images)
     sundman.extend(watched_disk.root / "run", draws=7)
     watched_disk.image()
-    monkeypatch.setattr(os, "fsync", watched_disk.synced)
+    watched_disk.watching = False
     images = [both[variant] for both in watched_disk.images[before:]]
     wanted, lengths = {30: whole(), 37: run(draws=37)}, []
     for number, image in enumerate(images[:: len(images) // 12]):
