@@ -94,7 +94,7 @@ def watched_disk(tmp_path, monkeypatch):
 
 @pytest.fixture(autouse=True)
 def nothing_is_left_behind():
-    """A disk of the test before that still watches slows down all later ones and keeps files open."""
+    """A disk of the test before that still watches slows all later ones and keeps files open."""
     assert not isinstance(getattr(os.fsync, "__self__", None), Disk)
 
 
