@@ -49,7 +49,8 @@ from sundman.paper.network import BATCH, CLOCK, posterior_of
 RESULT = Path(__file__).parent / "results" / "record.json"
 TRIAL = (1, 40)
 SHAPES = {"4x100": (4, 100), "10x40": (10, 40)}  # chains, epochs
-THIN, KEPT_BY_AUTO = 100, 0.57
+THIN = 100
+KEPT_BY_AUTO = 0.57  # of the gradients; its warm-up takes about three quarters of what is kept
 GAMMA = 20.0
 WITH_CLOCK: SundmanSettings = {**CLOCK, "r": 0.25}
 Key = jax.Array
@@ -101,7 +102,18 @@ class Chain(NamedTuple):
 
 
 def chain(data: Dataset, case: Case, start: Key, key: Key, *, test: bool) -> Chain | None:
-    """Run one chain of a case; None if it was lost."""
+    """Run one chain of a case.
+
+    Args:
+      data: MNIST.
+      case: which sampler, how wide and how long.
+      start: the key of the first weights.
+      key: that of minibatches and noise.
+      test: whether the test rows are predicted, too.
+
+    Returns:
+      The chain, or None if it was lost.
+    """
     posterior = posterior_of("horseshoe", (), data)
     batch = min(BATCH, posterior.size // 10)
     steps = math.ceil(posterior.size / batch) * case["epochs"]
@@ -154,7 +166,9 @@ def run(data: Dataset, case: Case, *, test: bool, directory: Path) -> dict[str, 
         if one is None:
             lost.append(number)
             continue
-        np.savez(file, p=one.probabilities, gradients=one.gradients, seconds=one.seconds)
+        new = file.with_suffix(".new.npz")  # a chain is there whole or not at all
+        np.savez(new, p=one.probabilities, gradients=one.gradients, seconds=one.seconds)
+        new.replace(file)
         done.append(one)
     found: dict[str, Any] = {**case, "lost": lost}
     size = len(data.validation.y)
