@@ -18,13 +18,23 @@ namespace {
 
 constexpr uint64_t kBlock = 1 << 15;
 
-const Kernels& best() {
+const Kernels& choose() {
+  if (std::getenv("SUNDMAN_PORTABLE") != nullptr) return kPortable;
+#ifdef SUNDMAN_AVX512
+  if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl") &&
+      __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("fma")) {
+    return kAvx512;
+  }
+#endif
 #ifdef SUNDMAN_AVX2
-  static const bool has = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
-                          std::getenv("SUNDMAN_PORTABLE") == nullptr;
-  if (has) return kAvx2;
+  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) return kAvx2;
 #endif
   return kPortable;
+}
+
+const Kernels& best() {
+  static const Kernels& kernels = choose();
+  return kernels;
 }
 
 // Runs work(0) ... work(count - 1). The caller works, too, and waits only for blocks that another

@@ -34,5 +34,8 @@ extern const Kernels kPortable;
 #ifdef SUNDMAN_AVX2
 extern const Kernels kAvx2;
 #endif
+#ifdef SUNDMAN_AVX512
+extern const Kernels kAvx512;
+#endif
 
 }  // namespace sundman

@@ -59,36 +59,37 @@ def advance(
             return None
         return jax.tree.map(lambda leaf: lax.dynamic_index_in_dim(leaf, index, 0, False), batches)
 
-    def examined(
-        index: Array, plan: Plan, chain: Chain, low: Array, worst: Array, good: Array
-    ) -> tuple[PyTree, ...]:
-        chain, _, _, stats = step(plan, chain, batch_of(index))
-        value = stats["potential"].astype(low.dtype)
-        low = jnp.minimum(low, value)
-        scale = rise_scale(size, plan.sampler.temperature)
-        worst = jnp.maximum(worst, rise(value, low, scale))
-        return chain, low, worst, good + (worst < RUNAWAY)
+    def alone(plan: Plan, chain: Chain, low: Array) -> tuple[Chain, Array, Array, Array]:
+        # The loop is in here, not around it: with an axis of chains put on at every step, XLA would
+        # copy the position of a single chain twice a step.
+        def examined(index: Array, carry: tuple[PyTree, ...]) -> tuple[PyTree, ...]:
+            chain, low, worst, good = carry
+            chain, _, _, stats = step(plan, chain, batch_of(index))
+            value = stats["potential"].astype(low.dtype)
+            low = jnp.minimum(low, value)
+            scale = rise_scale(size, plan.sampler.temperature)
+            worst = jnp.maximum(worst, rise(value, low, scale))
+            return chain, low, worst, good + (worst < RUNAWAY)
 
-    def lean(
-        index: Array, plan: Plan, chain: Chain, low: Array, worst: Array, good: Array
-    ) -> tuple[PyTree, ...]:
-        chain, fine, _, _ = step(plan, chain, batch_of(index))
-        worst = jnp.where(fine, worst, jnp.inf)
-        return chain, low, worst, good + (worst < RUNAWAY)
+        def lean(index: Array, carry: tuple[PyTree, ...]) -> tuple[PyTree, ...]:
+            chain, low, worst, good = carry
+            chain, fine, _, _ = step(plan, chain, batch_of(index))
+            worst = jnp.where(fine, worst, jnp.inf)
+            return chain, low, worst, good + (worst < RUNAWAY)
 
-    def some(number: Array, carry: tuple[PyTree, ...]) -> tuple[PyTree, ...]:
-        first = number * jnp.uint32(every)
-        carry = each_chain(partial(examined, first), plan, *carry)
-        if every == 1:
-            return carry
-        end = jnp.minimum(first + jnp.uint32(every), steps)
-        return lax.fori_loop(
-            first + jnp.uint32(1), end, lambda i, c: each_chain(partial(lean, i), plan, *c), carry
-        )
+        def some(number: Array, carry: tuple[PyTree, ...]) -> tuple[PyTree, ...]:
+            first = number * jnp.uint32(every)
+            carry = examined(first, carry)
+            if every == 1:
+                return carry
+            end = jnp.minimum(first + jnp.uint32(every), steps)
+            return lax.fori_loop(first + jnp.uint32(1), end, lean, carry)
 
-    carry = (chains, low, jnp.zeros_like(low), jnp.zeros(low.shape, jnp.uint32))
-    rounds = (steps + jnp.uint32(every - 1)) // jnp.uint32(every)
-    chains, low, worst, good = lax.fori_loop(jnp.uint32(0), rounds, some, carry)
+        rounds = (steps + jnp.uint32(every - 1)) // jnp.uint32(every)
+        carry = (chain, low, jnp.zeros_like(low), jnp.zeros_like(low, jnp.uint32))
+        return lax.fori_loop(jnp.uint32(0), rounds, some, carry)
+
+    chains, low, worst, good = each_chain(alone, plan, chains, low)
     return chains, Health(low, worst, all_finite(chains.position), good)
 
 
