@@ -58,6 +58,7 @@ def diagnose(
 
     Verdicts, "good" unless:
 
+    - law of the sampler: bad if it is biased by design.
     - diverged chains: bad if there is one.
     - smallest ESS: look below 400, bad below 100; largest error / sd, which is 1 / sqrt(ESS):
       look above 0.05, bad above 0.1.
@@ -184,6 +185,9 @@ def _run_rows(draws: Draws) -> Iterator[Row]:
             f"in {facts.seconds:.3g} s" if facts.seconds else "steps times chains, burn-in included"
         )
         yield Row("gradient evaluations", evaluations, None, "", note)
+    if facts.biased:
+        note = f"{facts.sampler}: biased by design, at any step; not that of the target"
+        yield Row("law of the sampler", None, None, "bad", note)
     diverged = np.flatnonzero(draws.diverged)
     if len(diverged) == 0:
         yield Row("diverged chains", 0, None, "good")

@@ -20,6 +20,7 @@ _TYPES: dict[str, tuple[type, ...]] = {
     **dict.fromkeys(_COUNTS, (int,)),
     **dict.fromkeys(_LISTS, (list, tuple)),
     "finished": (bool,),
+    "biased": (bool,),
 }
 
 
@@ -32,6 +33,7 @@ class RunFacts:
     Attributes:
       sampler: its name.
       references: what to cite.
+      biased: whether the sampler's law is not that of the target, however small the step.
       temperature: T of the law.
       clock: the kind of its clock.
       h: the step of a constant clock.
@@ -59,6 +61,7 @@ class RunFacts:
 
     sampler: str | None = None
     references: Sequence[str] | None = None
+    biased: bool = False
     temperature: float | None = None
     clock: str | None = None
     h: float | None = None

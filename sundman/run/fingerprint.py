@@ -113,7 +113,8 @@ def identify(spec: RunSpec, setup: RunSetup, state: RunState) -> dict[str, str]:
     chain = state.now
     position = _describe_leaves(chain.position)
     values = _describe_leaves(jax.eval_shape(jax.vmap(setup.plan.collect), chain.position))
-    settings = {name: value for name, value in spec.settings.items() if name != "references"}
+    about_sampler = ("references", "biased")  # which follow from what it is
+    settings = {name: value for name, value in spec.settings.items() if name not in about_sampler}
     identity = {
         **settings,
         **_describe_target(spec.target),

@@ -137,6 +137,8 @@ class RunSpec:
         run = {name: getattr(self, name) for name in names}
         run["weighting"] = "equal" if self.thin_time is not None else self.weighting
         facts = {"sampler": label_of(self.sampler), "references": list(self.sampler.references)}
+        if self.sampler.biased and not self.sampler.integrator.cold:  # at T = 0 it seeks a mode
+            facts["biased"] = True
         run["on_divergence"] = self.on_divergence
         if self.until is not None:
             run["until"] = str(self.until)

@@ -29,6 +29,8 @@ def judge(draws: Draws, target: TargetLike | None = None) -> Verdict:
     The reasons against it, each beyond four standard errors where it has one:
 
     - chains were lost;
+    - the sampler is biased by design, such as ``psgld`` without its whole divergence: its law is
+      not that of the target at any step, and no statistic of the run need show it;
     - U falls without bound, or the positions wander off: the target does not confine;
     - U is still falling or rising, by half of its standard deviation: the burn-in was too short;
     - the mean temperature is off by 10%, or that of one of the stiffest directions by 30%;
@@ -42,8 +44,8 @@ def judge(draws: Draws, target: TargetLike | None = None) -> Verdict:
       with exact gradients: the law is narrower there than the step is long;
     - the step that was tuned is so short that U seems to jump.
 
-    With fewer than 50 draws per chain the verdict is ``"unknown"``, unless chains were lost or U
-    falls without bound. Of a posterior with 200 parameters or more, such as a network, the weights
+    With fewer than 50 draws per chain the verdict is ``"unknown"``, unless chains were lost, the
+    sampler is biased by design, or U falls without bound. Of a posterior with 200 parameters or more, such as a network, the weights
     do not decide: they move slowly when the predictions have long settled. U and the temperature
     do, and the kept values if ``collect=`` made them.
 
@@ -64,12 +66,13 @@ def judge(draws: Draws, target: TargetLike | None = None) -> Verdict:
 
 
 def _judge(draws: Draws, target: TargetLike | None) -> Verdict:
+    biased = tuple(checks.biased_by_design(draws))
     if draws.facts.per_chain:
         note = "each chain has settings of its own: judge them one by one, draws.chain(i)"
-        return Verdict("unknown", (), note)
-    lost = tuple(checks.lost_chains(draws))
+        return Verdict("bad" if biased else "unknown", biased, note)
+    certain = (*checks.lost_chains(draws), *biased)  # however few draws there are
     if not _chunks.ends_of_weight(draws.column("weight")).any():
-        return Verdict("bad", lost)
+        return Verdict("bad", certain)
     with np.errstate(all="ignore"):  # runs may have numbers near the largest there are
         summary = summarise(draws, kept_values=not checks.is_network(draws, target))
         runaway = tuple(checks.runaway(summary, target, positions=draws.has_position))
@@ -77,11 +80,11 @@ def _judge(draws: Draws, target: TargetLike | None) -> Verdict:
             return Verdict("bad", runaway)  # which explains all else
         if len(draws) < checks.FEWEST:
             note = f"too short to judge: {len(draws)} draws per chain"
-            return Verdict("bad" if lost else "unknown", lost, note)
+            return Verdict("bad" if certain else "unknown", certain, note)
         if not runaway or not (draws.has_position or runaway[0].check == checks.STILL_FALLING):
             runaway = (*checks.drift(summary), *runaway)
         reasons = (
-            *lost,
+            *certain,
             *runaway,
             *checks.temperature(draws, summary, target),
             *checks.mixing(summary),

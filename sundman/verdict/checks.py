@@ -77,6 +77,18 @@ def lost_chains(draws: Draws) -> Iterator[Reason]:
         yield Reason("lost chains", f"It lost {of}: use a smaller step.")
 
 
+def biased_by_design(draws: Draws) -> Iterator[Reason]:
+    """A sampler whose law is another one at any step, which no statistic of its run need show."""
+    if draws.facts.biased:
+        yield Reason(
+            "biased by design",
+            f"The law of {draws.facts.sampler or 'its sampler'} is not that of the target, however "
+            "small the step and long the run, so that good scores say nothing about the posterior: "
+            "have its drift corrected (psgld(curvature=, divergence='limit'), divergence=True, one "
+            "zeta for all instead of blockwise=True), or take another sampler.",
+        )
+
+
 def runaway(
     summary: RunSummary, target: TargetLike | None = None, *, positions: bool = True
 ) -> Iterator[Reason]:

@@ -142,6 +142,39 @@ def test_a_clock_at_its_bound(key):
     assert "smallest step" in reason.text
 
 
+_BIASED = {
+    "psgld": sundman.psgld(0.01),
+    "adam_sgld": sundman.adam_sgld(0.01, eps=1.0),
+    "blockwise": sundman.sa_sgld(0.01, alpha=1.0, m=0.1, M=10.0, r=0.25, blockwise=True),
+}
+
+
+@pytest.mark.parametrize("name", _BIASED)
+def test_a_sampler_of_another_law_is_never_trusted(name, key, tmp_path):
+    call = {"key": key, "chains": 2, "steps": 10, "store": tmp_path / "run"}
+    draws, _ = told(lambda key: sundman.sample(GAUSSIAN, _BIASED[name], **call), key)
+    assert draws.verdict.short == "bad: biased by design"  # however short
+    stored = sundman.Draws.open(tmp_path / "run")
+    assert stored.facts.biased
+    assert stored.verdict == draws.verdict
+    assert sundman.judge(stored) == draws.verdict
+    assert sundman.diagnose(stored, show=False)["law of the sampler"].verdict == "bad"
+
+
+def test_a_sampler_of_another_law_may_seek_a_mode(key):
+    """At temperature 0 there is no law to be wrong about."""
+    draws = sundman.sample(GAUSSIAN, sundman.psgld(0.01, 0.0), key=key, chains=2, steps=10)
+    assert not draws.facts.biased
+
+
+def test_a_sweep_of_a_biased_sampler(key):
+    sampler = jax.vmap(sundman.psgld)(jnp.array([0.01, 0.1]))
+    draws, _ = told(
+        lambda key: sundman.sample(GAUSSIAN, sampler, key=key, chains=2, steps=10), key
+    )
+    assert draws.verdict.short == "bad: biased by design"
+
+
 def test_few_effective_draws(key):
     draws, _ = told(
         lambda key: sundman.sample(GAUSSIAN, sundman.sgld(0.01), key=key, steps=500), key
