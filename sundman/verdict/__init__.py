@@ -45,9 +45,9 @@ def judge(draws: Draws, target: TargetLike | None = None) -> Verdict:
     - the step that was tuned is so short that U seems to jump.
 
     With fewer than 50 draws per chain the verdict is ``"unknown"``, unless chains were lost, the
-    sampler is biased by design, or U falls without bound. Of a posterior with 200 parameters or more, such as a network, the weights
-    do not decide: they move slowly when the predictions have long settled. U and the temperature
-    do, and the kept values if ``collect=`` made them.
+    sampler is biased by design, or U falls without bound. Of a posterior with 200 parameters or
+    more, such as a network, the weights do not decide: they move slowly when the predictions have
+    long settled. U and the temperature do, and the kept values if ``collect=`` made them.
 
         draws = sundman.sample(target, sampler, key=key, steps=10_000)
         sundman.judge(draws[2000:], target)     # without the first 2000 draws

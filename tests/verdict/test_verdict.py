@@ -169,9 +169,7 @@ def test_a_sampler_of_another_law_may_seek_a_mode(key):
 
 def test_a_sweep_of_a_biased_sampler(key):
     sampler = jax.vmap(sundman.psgld)(jnp.array([0.01, 0.1]))
-    draws, _ = told(
-        lambda key: sundman.sample(GAUSSIAN, sampler, key=key, chains=2, steps=10), key
-    )
+    draws, _ = told(lambda key: sundman.sample(GAUSSIAN, sampler, key=key, chains=2, steps=10), key)
     assert draws.verdict.short == "bad: biased by design"
 
 
