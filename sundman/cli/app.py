@@ -222,7 +222,7 @@ def reproduce(
         print_table(out, table)
     for verdict in result.verdicts:
         print_line(out, f"{verdict.outcome}: {verdict.claim} (ours {verdict.ours})")
-    page = directory / f"{name}-{scale}.html"
+    page = directory / f"{result.stem}.html"
     write(result.report(), page)
     print_line(out, f"Report: {page}")
 

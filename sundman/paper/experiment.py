@@ -154,7 +154,7 @@ SCALES = {
         accuracy=_ACCURACY,
     ),
     "paper": Scale(
-        toy=ToyBudget(chains=64, steps=4_000_000, burn_in=10_000, thin=100),
+        toy=ToyBudget(chains=256, steps=4_000_000, burn_in=10_000, thin=400),
         sweep=5,
         table=NetworkBudget(width=1200, epochs=200, burn_in=100, thin=100, seeds=5),
         robustness=NetworkBudget(width=1200, epochs=40, burn_in=20, thin=100, seeds=2),

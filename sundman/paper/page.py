@@ -2,7 +2,8 @@
 
     python -m sundman.paper.page results docs/reproduction.md
 
-Of several scales of an experiment, each claim is shown at the largest at which it was tested.
+Of several scales of an experiment, each claim is shown at the largest at which it was tested. Where
+an experiment was run again with another seed, what came out is shown beside it.
 """
 
 from __future__ import annotations
@@ -84,6 +85,14 @@ def load(directory: str | Path) -> dict[str, dict[str, Result]]:
     return results
 
 
+def load_repeats(directory: str | Path) -> dict[str, list[Result]]:
+    """The results of other seeds in a directory, by experiment."""
+    return {
+        name: [Result.read(path) for path in sorted(Path(directory).glob(f"{name}-*-seed-*.json"))]
+        for name in NAMES
+    }
+
+
 def best(results: Mapping[str, Result]) -> list[tuple[str, Verdict]]:
     """(scale, verdict) of each claim: the largest scale that tested it, else the largest."""
     chosen: dict[str, tuple[str, Verdict]] = {}
@@ -135,7 +144,7 @@ def overview(results: Mapping[str, Mapping[str, Result]]) -> list[str]:
     return [*lines, MADE]
 
 
-def section(name: str, results: Mapping[str, Result]) -> list[str]:
+def section(name: str, results: Mapping[str, Result], repeats: Sequence[Result] = ()) -> list[str]:
     """One experiment: its claims, the rules, its numbers and what made them."""
     verdicts = best(results)
     rows = [
@@ -147,14 +156,18 @@ def section(name: str, results: Mapping[str, Result]) -> list[str]:
     lines += ["How it was decided:", ""]
     lines += [f"- *{cell(v.claim)}*: {v.note}" for _, v in verdicts if v.note]
     lines.append("")
+    for again in repeats:
+        lines += [f"### The same with seed {again.seed} (scale {again.scale})", ""]
+        rows = [[v.claim, f"{v.ours} (± {v.error})", f"**{v.outcome}**"] for v in again.verdicts]
+        lines += markdown_table(["claim", "ours (± error)", "outcome"], rows)
     scales = [scale for scale in ORDER if scale in results]
     for scale in scales if scales == ["quick"] else [s for s in scales if s != "quick"]:
         for table in results[scale].tables:
             lines += numbers(table, scale)
-    for scale, result in results.items():
+    for result in (*results.values(), *repeats):
         lines.append(
             f"`{result.command}`: {result.date}, sundman {result.version}, seed {result.seed}; "
-            f"`results/{name}-{scale}.json`."
+            f"`results/{result.stem}.json`."
         )
         lines.append("")
     return lines
@@ -167,11 +180,21 @@ def numbers(table: Table, scale: str) -> list[str]:
     return [*lines, table.caption, ""] if table.caption else lines
 
 
-def page(results: Mapping[str, Mapping[str, Result]]) -> str:
-    """The whole page."""
+def page(
+    results: Mapping[str, Mapping[str, Result]], repeats: Mapping[str, Sequence[Result]]
+) -> str:
+    """The whole page.
+
+    Args:
+      results: by experiment and scale.
+      repeats: those of other seeds, by experiment.
+
+    Returns:
+      Markdown.
+    """
     lines = [HEAD, *overview(results)]
     for name, scales in results.items():
-        lines += section(name, scales)
+        lines += section(name, scales, repeats.get(name, ()))
     return "\n".join(lines).rstrip() + "\n"
 
 
@@ -181,7 +204,8 @@ def main() -> None:
     parser.add_argument("results", nargs="?", default="results")
     parser.add_argument("output", nargs="?", default="docs/reproduction.md", type=Path)
     options = parser.parse_args()
-    options.output.write_text(page(load(options.results)))
+    text = page(load(options.results), load_repeats(options.results))
+    options.output.write_text(text)
 
 
 if __name__ == "__main__":

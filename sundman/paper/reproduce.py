@@ -138,9 +138,14 @@ class Result:
         content["citations"] = tuple(content["citations"])
         return cls(**content)
 
+    @property
+    def stem(self) -> str:
+        """How its files are called; a result of another seed than 0 has its seed in the name."""
+        return f"{self.name}-{self.scale}" + (f"-seed-{self.seed}" if self.seed else "")
+
     def file_of(self, number: int) -> str:
         """The file name of a figure."""
-        return f"{self.name}-{self.scale}-{number + 1}.png"
+        return f"{self.stem}-{number + 1}.png"
 
     def write(self, directory: str | Path) -> Path:
         """Write the JSON file and the pictures; the former's path."""
@@ -148,7 +153,7 @@ class Result:
         where.mkdir(parents=True, exist_ok=True)
         for i, figure in enumerate(self.figures):
             (where / self.file_of(i)).write_bytes(figure.png)
-        path = where / f"{self.name}-{self.scale}.json"
+        path = where / f"{self.stem}.json"
         write_text(path, self.to_json(pictures=False))
         return path
 

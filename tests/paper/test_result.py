@@ -1,5 +1,6 @@
 """Results: JSON and back, files, report, page."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,7 @@ from sundman.report.model import Figure, Table, Verdict
 RESULT = Result(
     name="theory",
     scale="quick",
-    seed=3,
+    seed=0,
     settings={"dtau": 0.1},
     numbers={"bias": [0.1, None]},
     verdicts=(Verdict("O(h)", "slope 1", "1.02", "0.03", "reproduces", "|difference| rule"),),
@@ -36,6 +37,21 @@ def test_files_round_trip(tmp_path):
     assert Result.read(path) == RESULT
 
 
+def test_another_seed_has_files_of_its_own(tmp_path):
+    RESULT.write(tmp_path)
+    again = replace(RESULT, seed=7, verdicts=(replace(RESULT.verdicts[0], ours="0.99"),))
+    path = again.write(tmp_path)
+    assert path.name == "theory-quick-seed-7.json"
+    assert Result.read(path) == again
+    assert page.load(tmp_path)["theory"] == {"quick": RESULT}
+    repeats = page.load_repeats(tmp_path)
+    assert repeats["theory"] == [again]
+    text = page.page(page.load(tmp_path), repeats)
+    assert "### The same with seed 7 (scale quick)" in text
+    assert "0.99 (± 0.03)" in text
+    assert "Of 1 claims 1 reproduce," in text
+
+
 def test_report_has_everything():
     report = RESULT.report()
     assert report.verdicts == RESULT.verdicts
@@ -56,7 +72,7 @@ def test_page_takes_the_largest_scale_that_tested(tmp_path):
     large.write(tmp_path)
     results = page.load(tmp_path)
     assert page.best(results["theory"])[0][0] == "quick"
-    text = page.page(results)
+    text = page.page(results, {})
     assert "Of 1 claims 1 reproduce," in text
     assert "a\\|b" in text
     with pytest.raises(KeyError):
@@ -66,4 +82,6 @@ def test_page_takes_the_largest_scale_that_tested(tmp_path):
 def test_the_page_is_that_of_the_results():
     root = Path(__file__).parents[2]
     written = (root / "docs/reproduction.md").read_text()
-    assert written == page.page(page.load(root / "results")), "run sundman.paper.page"
+    stored = root / "results"
+    made = page.page(page.load(stored), page.load_repeats(stored))
+    assert written == made, "run sundman.paper.page"
