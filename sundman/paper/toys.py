@@ -19,7 +19,7 @@ from sundman import estimate, gradients, targets
 from sundman.clocks import SundmanSettings
 from sundman.paper import experiment
 from sundman.paper.experiment import Numbers, ResultCache, ToyBudget
-from sundman.paper.statistics import Measurement
+from sundman.paper.statistics import Measurement, over_seeds
 
 OBSERVABLES = {
     "star": ("r2", "x2y2", "outer", "U", "virial", "grad2"),
@@ -249,6 +249,49 @@ def edges_of(target: targets.Target) -> tuple[np.ndarray, np.ndarray]:
 def magnitude_difference(one: Measurement, other: Measurement) -> Measurement:
     """|one| - |other|, negative where the first bias is the smaller."""
     return Measurement(abs(one.value), one.error) - Measurement(abs(other.value), other.error)
+
+
+def paired_magnitude_differences(
+    target: targets.Target, one: sundman.Draws, other: sundman.Draws, names: Sequence[str]
+) -> dict[str, Measurement]:
+    """|bias of one| - |bias of the other| of two runs on the same noise, as shares of the truth.
+
+    Runs of one seed have the same noise, so that much of what chance does to both is the same. The
+    error is that of the mean over chains of the differences between their averages; as if the runs
+    were independent it would be several times as large.
+
+    Args:
+      target: with exact values.
+      one: the first run.
+      other: the second one, with as many chains and the same seed.
+      names: of the observables.
+
+    Returns:
+      The difference for each of them, negative where the first run is the more accurate; of the
+      chains that neither run has lost.
+    """
+    exact = {name: float(target.truth[name]) for name in names}
+
+    live = [np.flatnonzero(~np.asarray(draws.diverged)) for draws in (one, other)]
+    both = np.intersect1d(*live)
+
+    def of_chains(draws: sundman.Draws) -> dict[str, np.ndarray]:
+        observed = observables_of(target, draws, names)
+        weight = np.asarray(observed.weight, np.float64)[both]
+        return {
+            name: np.average(np.asarray(values, np.float64)[both], axis=1, weights=weight)
+            - exact[name]
+            for name, values in observed.values.items()
+        }
+
+    def difference(name: str) -> Measurement:
+        first, second = biases_of_one[name], biases_of_other[name]
+        sign = np.sign((first + second).mean()) or 1.0
+        apart = sign * (first - second) / abs(exact[name])
+        return over_seeds(apart.tolist())
+
+    biases_of_one, biases_of_other = of_chains(one), of_chains(other)
+    return {name: difference(name) for name in names}
 
 
 def row_of(name: str, run: ToyRun, kind: Weighting, observables: Sequence[str]) -> list[str]:

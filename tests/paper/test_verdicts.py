@@ -2,14 +2,17 @@
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
-from sundman.paper import robustness, star, table1
+import sundman
+from sundman import targets
+from sundman.paper import muller_brown, robustness, star, table1
 from sundman.paper.experiment import SCALES, NetworkBudget
 from sundman.paper.scoring import ChainRun, Scores
 from sundman.paper.statistics import Measurement
 from sundman.paper.table1 import ROWS
-from sundman.paper.toys import Average, ToyRun
+from sundman.paper.toys import Average, ToyRun, paired_magnitude_differences
 
 
 def star_run(r2: float, outer: float, tv: float, error: float = 0.01) -> ToyRun:
@@ -28,6 +31,42 @@ def star_outcomes(sa: float, outer: float, limit: float) -> dict[str, str]:
     }
     verdicts = star.judge(runs, [runs["SA-SGLD"]], [runs["SGLD"]], fits, "test")
     return {verdict.claim: verdict.outcome for verdict in verdicts}
+
+
+def test_muller_brown():
+    """A gain beyond its error, no gain beyond 1%, and neither."""
+    outcomes = []
+    for value, error in ((-0.02, 0.005), (-0.001, 0.001), (0.0, 0.01)):
+        gains = dict.fromkeys(muller_brown.JUDGED, Measurement(value, error))
+        first, second = muller_brown.judge(star_run(0.1, 0.1, 0.1), gains, 1.0, "test")
+        assert second.outcome == "reproduces"  # steps from 1e-4 to 1e-3
+        outcomes.append(first.outcome)
+    assert outcomes == ["reproduces", "does not reproduce", "not tested"]
+
+
+def test_runs_on_the_same_noise_are_compared_chain_by_chain():
+    """What both runs share drops out of the difference and of its error."""
+    rng = np.random.default_rng(0)
+    target = targets.quartic()
+    chains, draws = 400, 50
+    common = rng.normal(1.0, 0.5, (chains, 1, 1))
+    own = rng.normal(0.0, 0.01, (2, chains, draws, 1))
+
+    def run(x2, lost=()):
+        values = np.sqrt(np.maximum(x2, 0.0)).astype(np.float32)
+        diverged = np.full(chains, -1)
+        diverged[list(lost)] = 3
+        weight = np.where((diverged >= 0)[:, None], 0.0, np.ones((chains, draws)))
+        return sundman.Draws(values, weight, {}, diverged, None)
+
+    exact = float(target.truth["x2"])
+    above = 4.0 * exact + common  # far above the truth
+    one, other = run(above + 0.1 + own[0], lost=[7]), run(above + own[1], lost=[9])
+    gain = paired_magnitude_differences(target, one, other, ["x2"])["x2"]
+    assert abs(gain.value - 0.1 / exact) < 5 * gain.error
+    assert gain.error == pytest.approx(0.01 * np.sqrt(2 / (398 * draws)) / exact, rel=0.15)
+    back = paired_magnitude_differences(target, other, one, ["x2"])["x2"]
+    assert back.value == pytest.approx(-gain.value)
 
 
 def test_star():
