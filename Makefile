@@ -9,8 +9,8 @@ CONSTRAINTS := $(if $(filter 3.11,$(VERSION)),constraints-3.11.txt,constraints.t
 WORKERS ?= 2
 # A file's tests run in one process, one after the other: they share what they compile and fixtures.
 PYTEST := $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile
-# The slow ones are few files and hours: a process that is done takes over from one that is not.
-PYTEST_SLOW := $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
+# Where single tests are long, a process that is done takes over from one that is not.
+PYTEST_LONG := $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
 # What building the kernels takes, beside a compiler.
 BUILD := jaxlib scikit-build-core $(foreach tool,cmake ninja,$(if $(shell command -v $(tool)),,$(tool)))
 PIP := $(BIN)/python -m pip install --quiet --constraint $(CONSTRAINTS)
@@ -43,13 +43,13 @@ test: $(VENV)/.test-installed
 
 # The quick tests and those that take seconds: what CI runs.
 test-ci: $(VENV)/.test-installed
-	$(PYTEST) -m 'not slow'
+	$(PYTEST_LONG) -m 'not slow'
 
 test-slow: $(VENV)/.test-installed
-	$(PYTEST_SLOW) -m slow
+	$(PYTEST_LONG) -m slow
 
 test-all: $(VENV)/.test-installed
-	$(PYTEST_SLOW) -m ''
+	$(PYTEST_LONG) -m ''
 
 lint: $(VENV)/.lint-installed
 	$(BIN)/ruff check .

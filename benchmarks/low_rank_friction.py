@@ -1,18 +1,22 @@
 """Friction along the noisiest directions against SGLD and SGHMC at the best of six steps each.
 
-    SUNDMAN_DATA_DIR=... python benchmarks/low_rank_friction.py [--seeds 0 1 2]
+    SUNDMAN_DATA_DIR=... python benchmarks/low_rank_friction.py [--seeds 0 1 2] [--rows ...]
 
 The network of ``sundman bnn digits`` under both priors, batch 32, four chains of 25,000 steps from
 random starts, as in :mod:`sundman.paper.posterior_accuracy`: TV of one chain after 20,000 gradients
 and of four after 100,000, of each the second half; the temperature of the last layer; U.
 
-What was fixed before any of these runs, by an earlier study that had compared a few on the same
-test points: the settings of low-rank BAOAB (h .003, near
-its rule 2 sqrt(.1 T / s_1) = .0028; gamma .5; rank 20, twice the classes; share .2; memory .9), the
-same for both priors. The other two get the step whose TV *on the test points* is lowest, for each
-prior and budget anew, which no user could choose: so the ratio errs in their favour. pSGLD has four
-steps and no ratio; it is here because it has the best scores on MNIST (``record.py``). The variants
-of low-rank BAOAB are there to see what U and the temperature depend on; none of them is chosen.
+Low-rank BAOAB came about in two parts. First its directions were learnt after every 20 differences
+of gradients (``LATE``): h .003, near its rule 2 sqrt(.1 T / s_1) = .0028; gamma .5; rank 20, twice
+the classes; share .2; memory .9, fixed before any of these runs by an earlier study that had
+compared a few on the same test points. The variants of it are there to see what U and the
+temperature depend on. They said that old directions are what heats, so the library now learns after
+every 5 (``OURS``); that number, and the step .0045 that it allows under the Gaussian prior at the
+same temperature of the last layer, were chosen among some ten runs of seed 0 with TV in view. So
+its seeds are 3, 4 and 5, which nobody had looked at; under the horseshoe it has the step of before.
+The other two get the step whose TV *on the test points* is lowest, for each prior and budget anew,
+which no user could choose: so the ratio errs in their favour. pSGLD has four steps and no ratio; it
+is here because it has the best scores on MNIST (``record.py``).
 
 Every run is kept in ``results/low-rank-friction.json`` as soon as it is done, and is not run again.
 """
@@ -47,9 +51,11 @@ SGHMC = {
     "horseshoe": (5e-4, 1e-3, 2e-3, 4e-3, 8e-3, 16e-3),
 }
 PSGLD = (0.7, 2.0, 6.0, 20.0)
-OURS = "low-rank BAOAB"
+OURS, LATE = "low-rank BAOAB", "learnt after 20 differences"
+STEP = {"gaussian": 0.0045, "horseshoe": 0.003}
+STEP_OF_VARIANTS = 0.003
 VARIANTS = {
-    OURS: {},
+    LATE: {},
     "share .1": {"share": 0.1},
     "share .3": {"share": 0.3},
     "rank 10": {"rank": 10},
@@ -63,11 +69,11 @@ VARIANTS = {
 }
 
 
-def low_rank(**changed: Any) -> Row:
+def low_rank(h: float, **changed: Any) -> Row:
     """Low-rank BAOAB at its settings, some of them changed."""
     given = {"gamma": 0.5, "rank": 20, "share": 0.2, "memory": 0.9, **changed}
     moving = integrators.low_rank_baoab(**given)
-    return Row(posterior_accuracy.whitened(moving, 0.003), f"h .003, {given}")
+    return Row(posterior_accuracy.whitened(moving, h), f"h {h:g}, {given}")
 
 
 def rows(prior: str) -> dict[str, Row]:
@@ -86,8 +92,12 @@ def rows(prior: str) -> dict[str, Row]:
         f"pSGLD {h:g}": Row(lambda _, h=h: sundman.psgld(sundman.LearningRate(h)), f"h {h:g}")
         for h in PSGLD
     }
-    variants = VARIANTS if prior == "gaussian" else {OURS: {}}
-    return {name: low_rank(**changed) for name, changed in variants.items()} | grid
+    variants = VARIANTS if prior == "gaussian" else {LATE: {}}
+    late = {
+        name: low_rank(STEP_OF_VARIANTS, learn_after=20, **changed)
+        for name, changed in variants.items()
+    }
+    return {OURS: low_rank(STEP[prior], learn_after=5), **late, **grid}
 
 
 def run(prior: str, name: str, seed: int) -> dict[str, Any]:
@@ -187,7 +197,7 @@ def main() -> None:
         for name in rows(prior)
         if asked.rows is None or name in asked.rows
     ]
-    every.sort(key=lambda case: case[1] in VARIANTS and case[1] != OURS)  # the variants last
+    every.sort(key=lambda case: case[1] in VARIANTS)  # the variants last
     for prior, name, seed in every:
         if (prior, name, seed) in done:
             continue

@@ -58,7 +58,9 @@ def run(row: Row) -> dict[str, Any]:
     target = digits_posterior.posterior("gaussian")
     moving: integrators.Integrator = integrators.baoab(gamma=5.0)
     if row.share is not None:
-        moving = integrators.low_rank_baoab(gamma=0.5, rank=20, share=row.share, memory=0.9)
+        moving = integrators.low_rank_baoab(
+            gamma=0.5, rank=20, share=row.share, memory=0.9, learn_after=20
+        )
     starts = jax.random.split(jax.random.key(100 + row.seed), CHAINS)
     began = time.perf_counter()
     draws = sundman.sample(

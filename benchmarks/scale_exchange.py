@@ -55,7 +55,7 @@ def run(coordinates: str, h: float, steps: int, every: int) -> dict[str, object]
     keys = jax.random.split(jax.random.key(5), CHAINS)
     params = jax.vmap(lambda key: models.mlp_init(key, SIZES))(keys)
     one = jax.tree.map(lambda leaf: leaf[0], params)
-    moving = integrators.low_rank_baoab(gamma=0.5, rank=20)
+    moving = integrators.low_rank_baoab(gamma=0.5, rank=20, learn_after=20)
     if coordinates == "weights":
         target = posterior("horseshoe")
         moving = integrators.whitened(moving, base_scale(target))

@@ -11,16 +11,18 @@ variances, learnt from the gradients themselves, and
 
 so that along v_j the noise of the gradient heats by ``share`` as long as dt^2 s_j / (4 T), the heat
 of a single kick, is less: dt = 2 sqrt(share T / s_1) is the longest step that makes sense. V and s
-come from differences of successive gradients, (G_n - G_{n-1}) / sqrt(2): every ``rank`` rows,
+come from differences of successive gradients, (G_n - G_{n-1}) / sqrt(2). After ``learn_after`` such
+rows,
 
     (V, s) <- the largest ``rank`` of  memory V' diag(s) V + (1 - memory) mean of the rows' squares
 
 The differences are of two successive gradients out of ``every``. The directions belong to a chain
-and drift: they are followed, not frozen. V is kept like the parameters, ``rank`` copies of each
-array: a step reads all of it twice, which is most of its cost where there are many parameters.
-Friction matters at each step only where dt^2 s_j is near T, and the variances may fall fast. With
-``loudest`` only that many directions have it at each step, the quiet ones at every
-``quiet_every``-th, as much as they missed:
+and turn within some hundred steps: they are followed, not frozen, and the fresher they are, the
+longer a step the same heat allows (docs/network-evidence.md). V is kept like the parameters,
+``rank`` copies of each array: a step reads all of it twice, which is most of its cost where there
+are many parameters. Friction matters at each step only where dt^2 s_j is near T, and the variances
+may fall fast. With ``loudest`` only that many directions have it at each step, the quiet ones at
+every ``quiet_every``-th, as much as they missed:
 
     t after the last time:  c_j = exp(-(gamma_j - gamma) t), noise to match
 
@@ -66,7 +68,7 @@ class LowRankState(NamedTuple):
       variances: s of the quiet ones and of the loudest, the largest last; a row for each array, if
         it has its own.
       waited: the time since the quiet ones had their friction.
-      rows: differences of gradients, as many as there are directions.
+      rows: differences of gradients, ``learn_after`` of them.
       seen: gradients so far.
     """
 
@@ -89,6 +91,7 @@ class LowRankBaoab(KineticLangevin):
       rank: how many directions are followed.
       share: how much of the temperature the gradient noise may add along them.
       memory: what is left of the old variances when new ones are learnt.
+      learn_after: after how many differences of gradients the directions are learnt anew.
       every: the directions are learnt from two successive gradients of so many: 2 uses all, and
         a larger number costs less where there are many parameters.
       loudest: how many directions have their friction at each step; None is all of them.
@@ -103,6 +106,7 @@ class LowRankBaoab(KineticLangevin):
     rank: int = static(default=20)
     share: Number = 0.2
     memory: Number = 0.9
+    learn_after: int = static(default=5)
     every: int = static(default=2)
     loudest: int | None = static(default=None)
     quiet_every: int = static(default=8)
@@ -111,6 +115,7 @@ class LowRankBaoab(KineticLangevin):
     def __post_init__(self) -> None:
         super().__post_init__()
         check.count("rank", self.rank, least=1)
+        check.count("learn_after", self.learn_after, least=1)
         check.count("every", self.every, least=2)
         check.count("quiet_every", self.quiet_every, least=1)
         if self.loudest is not None:
@@ -135,7 +140,7 @@ class LowRankBaoab(KineticLangevin):
             quiet=none(self._quiet),
             variances=jnp.zeros(shape, zero.dtype),
             waited=zero,
-            rows=none(self.rank),
+            rows=none(self.learn_after),
             seen=jnp.uint32(0),
         )
 
@@ -208,9 +213,9 @@ class LowRankBaoab(KineticLangevin):
         return momentum, jnp.where(due, jnp.zeros_like(waited), waited)
 
     def _learn(self, state: LowRankState, grads: PyTree) -> LowRankState:
-        """With this gradient: two of ``every`` make a row, ``rank`` rows new directions."""
+        """With this gradient: two of ``every`` make a row, ``learn_after`` rows new directions."""
         turn, phase = jnp.divmod(state.seen, jnp.uint32(self.every))
-        place = turn % jnp.uint32(self.rank)
+        place = turn % jnp.uint32(self.learn_after)
         second = phase == 1
 
         def write(_: Array, rows: PyTree) -> PyTree:
@@ -223,7 +228,7 @@ class LowRankBaoab(KineticLangevin):
         def renew(_: Array, learnt: _Learnt) -> _Learnt:
             quiet, loudest, s, rows = learnt
             before = jax.tree.map(lambda *parts: jnp.concatenate(parts), quiet, loudest)
-            old = jnp.where(turn < self.rank, 0.0, self.memory)
+            old = jnp.where(turn < self.learn_after, 0.0, self.memory)
             V, s = self._leading(before, s, rows, old)
             quiet, loudest = (
                 jax.tree.map(operator.itemgetter(part), V)
@@ -234,7 +239,7 @@ class LowRankBaoab(KineticLangevin):
 
         # loops of one turn or none: a condition would copy its arrays at every step
         rows = lax.fori_loop(0, (phase <= 1).astype(jnp.int32), write, state.rows)
-        full = second & (place == self.rank - 1)
+        full = second & (place == self.learn_after - 1)
         learnt = (state.quiet, state.directions, state.variances, rows)
         quiet, directions, variances, rows = lax.fori_loop(0, full.astype(jnp.int32), renew, learnt)
         return state._replace(
@@ -265,19 +270,19 @@ class LowRankBaoab(KineticLangevin):
         )
 
     def _leading(self, V: PyTree, s: Array, rows: PyTree, old: Array) -> tuple[PyTree, Array]:
-        """The leading eigenvectors and eigenvalues of old V' diag(s) V + (1 - old) rows' rows / k.
+        """The leading eigenvectors and eigenvalues of old V' diag(s) V + (1 - old) rows' rows / n.
 
         Args:
           V: orthonormal.
           s: their variances.
-          rows: k of them.
+          rows: n of them.
           old: what is left of the old variances.
 
         Returns:
           As many as there were.
         """
         k = self.rank
-        a, b = jnp.sqrt(old * s), jnp.sqrt((1.0 - old) / k)
+        a, b = jnp.sqrt(old * s), jnp.sqrt((1.0 - old) / self.learn_after)
         across = a[..., None] * self._products(V, rows) * b
         diagonal = (a * a)[..., None] * jnp.eye(k, dtype=s.dtype)
         within = b * b * self._products(rows, rows)

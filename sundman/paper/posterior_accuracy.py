@@ -121,8 +121,8 @@ ROWS: dict[str, Row] = {
     ),
     "SGNHT": Row(lambda _: sundman.sgnht(_rate(_KINETIC_RATE), gamma=_GAMMA), _KINETIC),
     "low-rank BAOAB": Row(
-        whitened(integrators.low_rank_baoab(gamma=0.5, rank=20), 0.003),
-        "h .003, gamma .5, rank 20, in units of the prior",
+        whitened(integrators.low_rank_baoab(gamma=0.5, rank=20, learn_after=20), 0.003),
+        "h .003, gamma .5, rank 20, learnt after 20 differences, in units of the prior",
     ),
     "BAOAB, full batch": Row(
         whitened(integrators.baoab(gamma=5.0), 0.02),

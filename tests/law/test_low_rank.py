@@ -182,7 +182,7 @@ def test_the_directions_are_those_of_the_whole_matrix():
     V, _ = np.linalg.qr(flat(normal[0]).T)
     V = {"a": jnp.asarray(V.T[:, :8].reshape(k, 4, 2)), "b": jnp.asarray(V.T[:, 8:])}
     rows, s, old = normal[1], np.array([0.5, 1.0, 3.0]), 0.6
-    learns = integrators.low_rank_baoab(rank=k)
+    learns = integrators.low_rank_baoab(rank=k, learn_after=k)
     new, values = learns._leading(V, jnp.asarray(s, jnp.float32), rows, jnp.float32(old))
     whole = old * (flat(V).T * s) @ flat(V) + (1 - old) / k * flat(rows).T @ flat(rows)
     wanted, vectors = np.linalg.eigh(whole)
@@ -196,8 +196,8 @@ def fed(power, memory, chains=256, steps=20_000):
     The noise has the variance 400 (|x|^2/d)^power along one direction. It does not heat: all that
     is off comes from friction that follows the position.
     """
-    d, h, learns = 6, 0.05, integrators.low_rank_baoab(1.0, gamma=0.5, rank=1, memory=memory)
-    moves = Told(1.0, gamma=0.5, rank=1, memory=memory)
+    given = {"gamma": 0.5, "rank": 1, "memory": memory, "learn_after": 1}
+    d, h, learns, moves = 6, 0.05, integrators.low_rank_baoab(1.0, **given), Told(1.0, **given)
     direction = jnp.zeros(d).at[0].set(0.8).at[1].set(0.6)
 
     def chain(key):
