@@ -38,11 +38,16 @@ def samplers() -> dict[str, sundman.Sampler]:
     """SGHMC, and low-rank BAOAB by how often it learns and how many directions are loud."""
     clock = clocks.constant(1e-4)
     low_rank = {
-        f"low-rank BAOAB, rank 20, every {every}, loudest {loudest}": sundman.compose(
-            integrators.low_rank_baoab(gamma=0.5, rank=20, every=every, loudest=loudest), clock
+        f"low-rank BAOAB, rank 20, {', '.join(f'{k} {v}' for k, v in given.items()) or 'default'}":
+        sundman.compose(integrators.low_rank_baoab(gamma=0.5, rank=20, **given), clock)
+        for given in (
+            {},
+            {"learn_after": 20},
+            {"every": 4},
+            {"loudest": 4},
+            {"loudest": 4, "every": 8},
         )
-        for every, loudest in ((2, None), (4, None), (2, 4), (4, 4), (8, 4))
-    }
+    }  # fmt: skip
     return {BASE: sundman.sghmc(1e-4, gamma=20.0), **low_rank}
 
 
