@@ -157,8 +157,14 @@ class Chosen(NamedTuple):
         """The sampler that these numbers make."""
         L = (scaling.dense if self.dense else scaling.diagonal)(self.scale)
         if self.method == "low_rank_baoab":
+            # the rule for the step needs s as it comes out of that many differences: with fewer
+            # it is larger, and so is its scatter
             inside: integrators.Integrator = integrators.low_rank_baoab(
-                self.temperature, gamma=self.gamma, rank=self.rank, share=self.share
+                self.temperature,
+                gamma=self.gamma,
+                rank=self.rank,
+                share=self.share,
+                learn_after=self.rank,
             )
         else:
             sigma = 0.0 if self.sigma is None else self.sigma
