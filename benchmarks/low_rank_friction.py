@@ -52,6 +52,7 @@ SGHMC = {
 }
 PSGLD = (0.7, 2.0, 6.0, 20.0)
 OURS, LATE = "low-rank BAOAB", "learnt after 20 differences"
+SEEDS = {OURS: (3, 4, 5)}  # not those on which it was chosen; the others have what is asked for
 STEP = {"gaussian": 0.0045, "horseshoe": 0.003}
 STEP_OF_VARIANTS = 0.003
 VARIANTS = {
@@ -192,12 +193,12 @@ def main() -> None:
     done = {(one["prior"], one["row"], one["seed"]) for one in runs}
     every = [
         (prior, name, seed)
-        for seed in asked.seeds
         for prior in PRIORS
         for name in rows(prior)
+        for seed in SEEDS.get(name, asked.seeds)
         if asked.rows is None or name in asked.rows
     ]
-    every.sort(key=lambda case: case[1] in VARIANTS)  # the variants last
+    every.sort(key=lambda case: (case[1] in VARIANTS, case[2]))  # the variants last, then by seed
     for prior, name, seed in every:
         if (prior, name, seed) in done:
             continue

@@ -184,6 +184,7 @@ TRACED_CHOICES = {
     "noise": lambda noise: sundman.sgld(0.1, noise=noise),
     "per_coordinate": lambda flag: sundman.sgnht(0.1, per_coordinate=flag),
     "rank": lambda rank: integrators.low_rank_baoab(rank=rank),
+    "learn_after": lambda rows: integrators.low_rank_baoab(learn_after=rows),
     "size": lambda size: sundman.sgld(0.1).on_mean_loss(size),
     "batch_size": lambda size: sundman.gradients.minibatch(rows(), size),
     "every": lambda every: sundman.gradients.svrg(rows(), 2, every=every),

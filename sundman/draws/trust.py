@@ -15,6 +15,7 @@ from sundman.watch.events import Look
 FALLS = "U falls without bound: did you pass log p instead of -log p? Use sample(log_density=...)."
 MARK = -0.0
 """The weight of the first draw after a chain ran away, if it is to go on: nothing, but marked."""
+BIASED = "biased by design"
 NO_DRAW = "every chain diverged in the burn-in: there is no draw to return"
 
 
@@ -118,12 +119,17 @@ class Verdict:
         checks = ", ".join(dict.fromkeys(reason.check for reason in self.reasons))
         return ": ".join(filter(None, (self.status, checks or self.note)))
 
+    @property
+    def _yet(self) -> str:
+        """Whether it may be trusted one day; a longer run of a biased sampler may not."""
+        return "" if any(reason.check == BIASED for reason in self.reasons) else " yet"
+
     def __str__(self) -> str:
         """The verdict in sentences."""
         says = {
             "good": ["No reason was found to distrust this run."],
             "unknown": [f"Unknown: {self.note}."],
-            "bad": ["This run should not be trusted yet.", *(r.text for r in self.reasons)],
+            "bad": [f"This run should not be trusted{self._yet}.", *(r.text for r in self.reasons)],
         }[self.status]
         return " ".join(filter(None, (*says, self.ended)))
 

@@ -45,6 +45,7 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import Array
 
 from sundman import check
@@ -118,8 +119,10 @@ class Psgld(Integrator):
 
     @property
     def biased(self) -> bool:
-        """By design, unless the whole Gamma is added."""
-        return self.curvature is None or self.divergence == "step"
+        """By design, unless the whole Gamma is added: without memory the published one is that."""
+        forgets = check.known(self.decay) and not np.any(self.decay)
+        whole = self.divergence == "limit" or forgets
+        return self.curvature is None or not whole
 
     def init(self, params: PyTree) -> SquareState:
         """V of no gradient."""

@@ -63,8 +63,9 @@ HEAD = """# Reproduction of the paper
 MADE = """Generated from `results/*.json` by `python -m sundman.paper.page`; do not edit. Each
 claim of the paper (arXiv:2511.11666) is examined by an experiment that anyone can run again, and
 its outcome is decided by the numbers, by the rule stated under the table. Errors are standard
-errors. The scale says how large the run was: `paper` is the published setting, `standard` and
-`quick` are smaller, so their numbers are not those of the paper's table.
+errors. The scale says how large the run was: `paper` is the published setting of the networks, and
+the longest run of the others; `standard` and `quick` are smaller, so their numbers are not those of
+the paper's table.
 
 ```bash
 python -m sundman.paper all --scale quick      # minutes
@@ -120,7 +121,9 @@ def markdown_table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> lis
     ]
 
 
-def overview(results: Mapping[str, Mapping[str, Result]]) -> list[str]:
+def overview(
+    results: Mapping[str, Mapping[str, Result]], repeats: Mapping[str, Sequence[Result]]
+) -> list[str]:
     """The first screen: how many claims came out how, the main ones, and what follows."""
     outcomes = [verdict.outcome for each in results.values() for _, verdict in best(each)]
     kinds: dict[Outcome, str] = {
@@ -131,7 +134,16 @@ def overview(results: Mapping[str, Mapping[str, Result]]) -> list[str]:
     }
     counts = ", ".join(f"{outcomes.count(kind)} {text}" for kind, text in kinds.items())
     verdicts = {v.claim: (scale, v) for each in results.values() for scale, v in best(each)}
-    lines = [f"Of {len(outcomes)} claims {counts}.", "", SHOULD_HAVE_SAID]
+    lines = [f"Of {len(outcomes)} claims {counts}.", ""]
+    lines += [
+        f"With seed {again.seed} *{cell(v.claim)}* came out otherwise: {v.outcome}, {v.ours} "
+        f"(± {v.error}).\n"
+        for each in repeats.values()
+        for again in each
+        for v in again.verdicts
+        if v.claim in verdicts and verdicts[v.claim][1].outcome != v.outcome
+    ]
+    lines.append(SHOULD_HAVE_SAID)
     for question, claims in HEADLINES.items():
         headlines = [(*verdicts[claim], claim) for claim in claims if claim in verdicts]
         rows = [
@@ -192,7 +204,7 @@ def page(
     Returns:
       Markdown.
     """
-    lines = [HEAD, *overview(results)]
+    lines = [HEAD, *overview(results, repeats)]
     for name, scales in results.items():
         lines += section(name, scales, repeats.get(name, ()))
     return "\n".join(lines).rstrip() + "\n"

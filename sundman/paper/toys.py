@@ -285,12 +285,11 @@ def paired_magnitude_differences(
         }
 
     def difference(name: str) -> Measurement:
-        first, second = biases_of_one[name], biases_of_other[name]
-        sign = np.sign((first + second).mean()) or 1.0
-        apart = sign * (first - second) / abs(exact[name])
+        sizes = (np.sign(bias[name].mean()) * bias[name] for bias in biases)
+        apart = (next(sizes) - next(sizes)) / abs(exact[name])
         return over_seeds(apart.tolist())
 
-    biases_of_one, biases_of_other = of_chains(one), of_chains(other)
+    biases = (of_chains(one), of_chains(other))
     return {name: difference(name) for name in names}
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, fields
 
+import jax
 from jax import Array
 
 from sundman import check
@@ -137,7 +138,7 @@ class RunSpec:
         run = {name: getattr(self, name) for name in names}
         run["weighting"] = "equal" if self.thin_time is not None else self.weighting
         facts = {"sampler": label_of(self.sampler), "references": list(self.sampler.references)}
-        if self.sampler.biased and not self.sampler.integrator.cold:  # at T = 0 it seeks a mode
+        if self._is_biased:
             facts["biased"] = True
         run["on_divergence"] = self.on_divergence
         if self.until is not None:
@@ -154,6 +155,17 @@ class RunSpec:
             if stacked and not alike:
                 per_chain.append(name)
         return {**facts, **shared, "per_chain": per_chain, **run}
+
+    @property
+    def _is_biased(self) -> bool:
+        """Whether the law of the run is another one by design.
+
+        At temperature 0 there is none. A clock that is biased has one zeta for each array, and of a
+        single array that is one for all.
+        """
+        integrator, clock = self.sampler.integrator, self.sampler.clock
+        arrays = len(jax.tree.leaves(self.init))
+        return not integrator.cold and (integrator.biased or (clock.biased and arrays > 1))
 
 
 def count_draws(

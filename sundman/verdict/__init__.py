@@ -29,8 +29,8 @@ def judge(draws: Draws, target: TargetLike | None = None) -> Verdict:
     The reasons against it, each beyond four standard errors where it has one:
 
     - chains were lost;
-    - the sampler is biased by design, such as ``psgld`` without its whole divergence: its law is
-      not that of the target at any step, and no statistic of the run need show it;
+    - the sampler is biased by design, such as ``psgld`` without its correction term: its law is not
+      that of the target at any step, and no statistic of the run need show it;
     - U falls without bound, or the positions wander off: the target does not confine;
     - U is still falling or rising, by half of its standard deviation: the burn-in was too short;
     - the mean temperature is off by 10%, or that of one of the stiffest directions by 30%;

@@ -14,7 +14,7 @@ import numpy as np
 from sundman import _chunks, likelihoods
 from sundman._types import PyTree
 from sundman.draws import Draws
-from sundman.draws.trust import FALLS, Reason
+from sundman.draws.trust import BIASED, FALLS, Reason
 from sundman.estimate import Estimate
 from sundman.estimate.moments import moments
 from sundman.estimate.temperature import TargetLike, Temperatures, recomputed_temperatures
@@ -81,11 +81,10 @@ def biased_by_design(draws: Draws) -> Iterator[Reason]:
     """A sampler whose law is another one at any step, which no statistic of its run need show."""
     if draws.facts.biased:
         yield Reason(
-            "biased by design",
+            BIASED,
             f"The law of {draws.facts.sampler or 'its sampler'} is not that of the target, however "
             "small the step and long the run, so that good scores say nothing about the posterior: "
-            "have its drift corrected (psgld(curvature=, divergence='limit'), divergence=True, one "
-            "zeta for all instead of blockwise=True), or take another sampler.",
+            "take another sampler (of a metric, divergence=True; of a clock, blockwise=False).",
         )
 
 

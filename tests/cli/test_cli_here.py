@@ -171,7 +171,7 @@ def test_reproduce_prints_verdicts_and_writes_a_page(here, tmp_path, monkeypatch
     code, out, err = here("reproduce", "fig-star", "--seed", "3", "-o", "paper")
     assert code == 0, err
     assert "reproduces: it holds (ours 1.1)" in out
-    assert (tmp_path / "paper/fig-star-quick.html").is_file()
+    assert (tmp_path / "paper/fig-star-quick-seed-3.html").is_file()
     assert (asked["name"], asked["scale"], asked["seed"]) == ("fig-star", "quick", 3)
     assert asked["directory"] == tmp_path / "paper"
 

@@ -167,24 +167,25 @@ def test_it_finds_the_direction(every):
 
 
 @pytest.mark.long
-def test_the_directions_are_those_of_the_whole_matrix():
-    """The leading eigenvectors of old V' diag(s) V + (1 - old) rows' rows / k, over two arrays."""
+@pytest.mark.parametrize("n", [3, 2, 5])
+def test_the_directions_are_those_of_the_whole_matrix(n):
+    """The leading eigenvectors of old V' diag(s) V + (1 - old) rows' rows / n, over two arrays."""
     k, shapes = 3, {"a": (4, 2), "b": (5,)}
-    keys = jax.random.split(jax.random.key(3), 4)
-    normal = [
-        {name: jax.random.normal(key, (k, *shape)) for name, shape in shapes.items()}
-        for key in keys[:2]
-    ]
+    first, second = jax.random.split(jax.random.key(3))
+
+    def normal(key, number):
+        return {name: jax.random.normal(key, (number, *shape)) for name, shape in shapes.items()}
 
     def flat(tree):
-        return np.concatenate([np.reshape(leaf, (k, -1)) for leaf in jax.tree.leaves(tree)], axis=1)
+        leaves = jax.tree.leaves(tree)
+        return np.concatenate([np.reshape(leaf, (len(leaf), -1)) for leaf in leaves], axis=1)
 
-    V, _ = np.linalg.qr(flat(normal[0]).T)
+    V, _ = np.linalg.qr(flat(normal(first, k)).T)
     V = {"a": jnp.asarray(V.T[:, :8].reshape(k, 4, 2)), "b": jnp.asarray(V.T[:, 8:])}
-    rows, s, old = normal[1], np.array([0.5, 1.0, 3.0]), 0.6
-    learns = integrators.low_rank_baoab(rank=k, learn_after=k)
+    rows, s, old = normal(second, n), np.array([0.5, 1.0, 3.0]), 0.6
+    learns = integrators.low_rank_baoab(rank=k, learn_after=n)
     new, values = learns._leading(V, jnp.asarray(s, jnp.float32), rows, jnp.float32(old))
-    whole = old * (flat(V).T * s) @ flat(V) + (1 - old) / k * flat(rows).T @ flat(rows)
+    whole = old * (flat(V).T * s) @ flat(V) + (1 - old) / n * flat(rows).T @ flat(rows)
     wanted, vectors = np.linalg.eigh(whole)
     np.testing.assert_allclose(values, wanted[-k:], rtol=1e-4)
     np.testing.assert_allclose(np.abs(flat(new) @ vectors[:, -k:]), np.eye(k), atol=1e-3)

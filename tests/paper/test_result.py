@@ -49,6 +49,10 @@ def test_another_seed_has_files_of_its_own(tmp_path):
     text = page.page(page.load(tmp_path), repeats)
     assert "### The same with seed 7 (scale quick)" in text
     assert "0.99 (± 0.03)" in text
+    assert "came out otherwise" not in text
+    other = replace(again, verdicts=(replace(again.verdicts[0], outcome="partly"),))
+    text = page.page(page.load(tmp_path), {"theory": [other]})
+    assert "With seed 7 *O(h)* came out otherwise: partly, 0.99 (± 0.03)." in text
     assert "Of 1 claims 1 reproduce," in text
 
 

@@ -67,6 +67,9 @@ def test_runs_on_the_same_noise_are_compared_chain_by_chain():
     assert gain.error == pytest.approx(0.01 * np.sqrt(2 / (398 * draws)) / exact, rel=0.15)
     back = paired_magnitude_differences(target, other, one, ["x2"])["x2"]
     assert back.value == pytest.approx(-gain.value)
+    below = run(0.1 * exact + own[0])  # off by .9 of the truth, to the other side
+    across = paired_magnitude_differences(target, below, run(3.0 * exact + own[1]), ["x2"])["x2"]
+    assert across.value == pytest.approx(0.9 - 2.0, abs=0.02)
 
 
 def test_star():

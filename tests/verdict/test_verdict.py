@@ -142,18 +142,27 @@ def test_a_clock_at_its_bound(key):
     assert "smallest step" in reason.text
 
 
+_BLOCKWISE = sundman.sa_sgld(0.01, alpha=1.0, m=0.1, M=10.0, r=0.25, blockwise=True)
 _BIASED = {
     "psgld": sundman.psgld(0.01),
     "adam_sgld": sundman.adam_sgld(0.01, eps=1.0),
-    "blockwise": sundman.sa_sgld(0.01, alpha=1.0, m=0.1, M=10.0, r=0.25, blockwise=True),
+    "blockwise": _BLOCKWISE,
 }
+
+
+def _two_arrays(position):
+    return 0.5 * jnp.sum(position["a"] ** 2) + jnp.sum(position["b"] ** 2)
+
+
+_POSITION = {"a": jnp.ones(3), "b": jnp.ones(2)}
 
 
 @pytest.mark.parametrize("name", _BIASED)
 def test_a_sampler_of_another_law_is_never_trusted(name, key, tmp_path):
-    call = {"key": key, "chains": 2, "steps": 10, "store": tmp_path / "run"}
-    draws, _ = told(lambda key: sundman.sample(GAUSSIAN, _BIASED[name], **call), key)
+    call = {"key": key, "init": _POSITION, "chains": 2, "steps": 10, "store": tmp_path / "run"}
+    draws, _ = told(lambda key: sundman.sample(_two_arrays, _BIASED[name], **call), key)
     assert draws.verdict.short == "bad: biased by design"  # however short
+    assert str(draws.verdict).startswith("This run should not be trusted. ")  # not "yet"
     stored = sundman.Draws.open(tmp_path / "run")
     assert stored.facts.biased
     assert stored.verdict == draws.verdict
@@ -161,10 +170,15 @@ def test_a_sampler_of_another_law_is_never_trusted(name, key, tmp_path):
     assert sundman.diagnose(stored, show=False)["law of the sampler"].verdict == "bad"
 
 
-def test_a_sampler_of_another_law_may_seek_a_mode(key):
-    """At temperature 0 there is no law to be wrong about."""
-    draws = sundman.sample(GAUSSIAN, sundman.psgld(0.01, 0.0), key=key, chains=2, steps=10)
-    assert not draws.facts.biased
+def test_when_such_a_sampler_has_the_right_law(key):
+    """At temperature 0 there is none to be wrong about; of one array all zetas are one."""
+    for sampler in (sundman.psgld(0.01, 0.0), _BLOCKWISE):
+        draws = sundman.sample(GAUSSIAN, sampler, key=key, chains=2, steps=10)
+        assert not draws.facts.biased
+    curvature = sundman.curvature.exact(GAUSSIAN.potential)
+    assert sundman.psgld(0.01, curvature=curvature).biased
+    assert not sundman.psgld(0.01, curvature=curvature, decay=0.0).biased
+    assert not sundman.psgld(0.01, curvature=curvature, divergence="limit").biased
 
 
 def test_a_sweep_of_a_biased_sampler(key):

@@ -171,6 +171,8 @@ class RunView:
                 "bad",
                 f"{report.diverged} of {report.chains} chains were lost: use a smaller step.",
             )
+        if self._history.about.get("biased") is True:
+            yield "bad", "The law of its sampler is not that of the target, by design."
         if convergence is None:
             return
         if T is not None and T > 0 and convergence.temperature is not None:
