@@ -272,8 +272,7 @@ def paired_magnitude_differences(
     """
     exact = {name: float(target.truth[name]) for name in names}
 
-    live = [np.flatnonzero(~np.asarray(draws.diverged)) for draws in (one, other)]
-    both = np.intersect1d(*live)
+    both = np.flatnonzero(~(np.asarray(one.diverged) | np.asarray(other.diverged)))
 
     def of_chains(draws: sundman.Draws) -> dict[str, np.ndarray]:
         observed = observables_of(target, draws, names)
