@@ -137,7 +137,10 @@ class RunSpec:
         names = ("draws", "burn_in", "thin", "thin_time", "batch_size", "replace", "chains")
         run = {name: getattr(self, name) for name in names}
         run["weighting"] = "equal" if self.thin_time is not None else self.weighting
-        facts = {"sampler": label_of(self.sampler), "references": list(self.sampler.references)}
+        facts: Settings = {
+            "sampler": label_of(self.sampler),
+            "references": list(self.sampler.references),
+        }
         if self._is_biased:
             facts["biased"] = True
         run["on_divergence"] = self.on_divergence
