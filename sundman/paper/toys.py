@@ -271,7 +271,6 @@ def paired_magnitude_differences(
       chains that neither run has lost.
     """
     exact = {name: float(target.truth[name]) for name in names}
-
     both = np.flatnonzero(~(np.asarray(one.diverged) | np.asarray(other.diverged)))
 
     def of_chains(draws: sundman.Draws) -> dict[str, np.ndarray]:
@@ -284,9 +283,8 @@ def paired_magnitude_differences(
         }
 
     def difference(name: str) -> Measurement:
-        sizes = (np.sign(bias[name].mean()) * bias[name] for bias in biases)
-        apart = (next(sizes) - next(sizes)) / abs(exact[name])
-        return over_seeds(apart.tolist())
+        first, second = (np.sign(bias[name].mean()) * bias[name] for bias in biases)
+        return over_seeds(((first - second) / abs(exact[name])).tolist())
 
     biases = (of_chains(one), of_chains(other))
     return {name: difference(name) for name in names}
