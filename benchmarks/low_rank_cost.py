@@ -25,7 +25,7 @@ import numpy as np
 from report import settings
 
 import sundman
-from sundman import clocks, gradients, integrators, models
+from sundman import clocks, gradients, integrators, models, native
 from sundman._types import PyTree
 from sundman.noise import Stream
 
@@ -64,7 +64,11 @@ def loop(sampler: sundman.Sampler) -> Callable[..., tuple[PyTree, PyTree]]:
 
         return jax.lax.scan(step, (params, state), None, length=STEPS)[0]
 
-    return jax.jit(run, donate_argnums=(0, 1))
+    def with_kernels(*given: PyTree) -> tuple[PyTree, PyTree]:
+        with native.using(native.available()):  # as sundman.sample does
+            return run(*given)
+
+    return jax.jit(with_kernels, donate_argnums=(0, 1))
 
 
 def measured(

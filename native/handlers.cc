@@ -147,6 +147,102 @@ ffi::Error products(ffi::ThreadPool pool, F32 theta, F32 grad, F32 precision,
   return ffi::Error::Success();
 }
 
+using U16 = ffi::Buffer<ffi::U16>;
+
+// A matrix for each of some chains: the last two axes of an array.
+struct Matrices {
+  uint64_t chains = 1, rows = 0, columns = 0;
+
+  template <typename Shape>
+  explicit Matrices(Shape shape) {
+    const size_t axes = shape.size();
+    if (axes < 2) return;
+    rows = shape[axes - 2], columns = shape[axes - 1];
+    for (size_t axis = 0; axis + 2 < axes; ++axis) chains *= shape[axis];
+  }
+};
+
+// The rows of one of the chains that `data` has.
+template <typename T>
+Rows<T> rows_of(const T* data, uint64_t chain, uint64_t count, uint64_t size) {
+  return {data + chain * count * size, count, size};
+}
+
+// A matrix for each chain, the products of a's rows and of b's with b's; blocks are summed in their
+// order, whoever computed them.
+ffi::Error inner_products(ffi::ThreadPool pool, U16 a, F32 b, ffi::ResultBuffer<ffi::F32> out) {
+  const Matrices shape(out->dimensions());
+  const uint64_t n = shape.columns, m = shape.rows - n, number = shape.rows * n;
+  const Layout layout(shape.chains * n, b.element_count());
+  if (shape.rows < n || a.element_count() != shape.chains * m * layout.size) {
+    return ffi::Error::InvalidArgument("inner products: shapes do not fit");
+  }
+  const uint64_t blocks = layout.blocks;
+  auto parts = std::make_shared<std::vector<double>>(shape.chains * blocks * number);
+  const Kernels& kernels = best();
+  const auto* left = a.typed_data();
+  const auto* right = b.typed_data();
+  share(pool, shape.chains * blocks, [=](uint64_t i) {
+    const uint64_t chain = i / blocks;
+    kernels.inner_products(rows_of(left, chain, m, layout.size),
+                           rows_of(right, chain, n, layout.size), parts->data() + i * number,
+                           layout.range(i % blocks));
+  });
+  for (uint64_t i = 0; i < shape.chains * number; ++i) {
+    const uint64_t first = i / number * blocks * number + i % number;
+    double total = 0.0;
+    for (uint64_t block = 0; block < blocks; ++block) total += (*parts)[first + block * number];
+    out->typed_data()[i] = static_cast<float>(total);
+  }
+  return ffi::Error::Success();
+}
+
+ffi::Error weighted_sum(ffi::ThreadPool pool, F32 weights, U16 a, F32 b, F32 scale, U32 key,
+                        U32 step, int64_t offset, ffi::ResultBuffer<ffi::F32> out) {
+  const Matrices shape(weights.dimensions());  // one row for each chain
+  const uint64_t number = shape.columns, m = number - 1;
+  const Layout layout(shape.chains, b.element_count());
+  if (shape.rows != 1 || a.element_count() != shape.chains * m * layout.size ||
+      scale.element_count() != shape.chains || key.element_count() != 2 * shape.chains ||
+      step.element_count() != shape.chains || out->element_count() != b.element_count()) {
+    return ffi::Error::InvalidArgument("weighted sum: shapes do not fit");
+  }
+  const Kernels& kernels = best();
+  const auto *w = weights.typed_data(), *more = b.typed_data(), *s = scale.typed_data();
+  const auto *k = key.typed_data(), *n = step.typed_data();
+  const auto* rows = a.typed_data();
+  auto* o = out->typed_data();
+  share(pool, shape.chains * layout.blocks, [=](uint64_t i) {
+    const uint64_t chain = i / layout.blocks, base = chain * layout.size;
+    kernels.weighted_sum(k + 2 * chain, n[chain], static_cast<uint32_t>(offset), s[chain],
+                         w + chain * number, rows_of(rows, chain, m, layout.size), more + base,
+                         o + base, layout.range(i % layout.blocks));
+  });
+  return ffi::Error::Success();
+}
+
+ffi::Error mix(ffi::ThreadPool pool, U16 a, F32 b, F32 weights, ffi::ResultBuffer<ffi::U16> out) {
+  const Matrices shape(weights.dimensions());
+  const uint64_t m = shape.rows, n = shape.columns - m;
+  const Layout layout(shape.chains * m, a.element_count());
+  if (shape.columns < m || b.element_count() != shape.chains * n * layout.size ||
+      out->element_count() != a.element_count()) {
+    return ffi::Error::InvalidArgument("mix: shapes do not fit");
+  }
+  const Kernels& kernels = best();
+  const auto* w = weights.typed_data();
+  const auto* first = a.typed_data();
+  const auto* second = b.typed_data();
+  auto* o = out->typed_data();
+  share(pool, shape.chains * layout.blocks, [=](uint64_t i) {
+    const uint64_t chain = i / layout.blocks;
+    kernels.mix(w + chain * m * (m + n), rows_of(first, chain, m, layout.size),
+                rows_of(second, chain, n, layout.size), o + chain * m * layout.size,
+                layout.range(i % layout.blocks));
+  });
+  return ffi::Error::Success();
+}
+
 }  // namespace
 }  // namespace sundman
 
@@ -178,3 +274,30 @@ XLA_FFI_DEFINE_HANDLER_SYMBOL(SundmanProducts, sundman::products,
                                   .Arg<sundman::F32>()
                                   .Arg<sundman::F32>()
                                   .Ret<sundman::F32>());
+
+XLA_FFI_DEFINE_HANDLER_SYMBOL(SundmanInnerProducts, sundman::inner_products,
+                              ffi::Ffi::Bind()
+                                  .Ctx<ffi::ThreadPool>()
+                                  .Arg<sundman::U16>()
+                                  .Arg<sundman::F32>()
+                                  .Ret<sundman::F32>());
+
+XLA_FFI_DEFINE_HANDLER_SYMBOL(SundmanWeightedSum, sundman::weighted_sum,
+                              ffi::Ffi::Bind()
+                                  .Ctx<ffi::ThreadPool>()
+                                  .Arg<sundman::F32>()
+                                  .Arg<sundman::U16>()
+                                  .Arg<sundman::F32>()
+                                  .Arg<sundman::F32>()
+                                  .Arg<sundman::U32>()
+                                  .Arg<sundman::U32>()
+                                  .Attr<int64_t>("offset")
+                                  .Ret<sundman::F32>());
+
+XLA_FFI_DEFINE_HANDLER_SYMBOL(SundmanMix, sundman::mix,
+                              ffi::Ffi::Bind()
+                                  .Ctx<ffi::ThreadPool>()
+                                  .Arg<sundman::U16>()
+                                  .Arg<sundman::F32>()
+                                  .Arg<sundman::F32>()
+                                  .Ret<sundman::U16>());

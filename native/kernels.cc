@@ -2,7 +2,11 @@
 
 #include "kernels.h"
 
+#include <algorithm>
+
 #include "normals.h"
+
+#include "directions.h"
 
 namespace sundman {
 namespace {
@@ -96,8 +100,22 @@ Products products(const float* theta, const float* grad, float precision, Range 
   return total;
 }
 
+void weighted_sum(const uint32_t* key, uint32_t step, uint32_t offset, float scale,
+                  const float* weights, Directions a, const float* b, float* out, Range range) {
+  for (uint64_t i = range.begin; i < range.end; i += kMany) {
+    const uint64_t end = std::min(i + kMany, range.end);
+    if (scale != 0.0f) fill(key, step, offset, out, {i, end});
+    for (uint64_t j = i; j < end; ++j) {
+      const float noise = scale != 0.0f ? scale * out[j] : 0.0f;
+      out[j] = weights[a.count] * b[j] + noise;
+    }
+    add_directions(weights, a, i, end - i, out + i);
+  }
+}
+
 }  // namespace
 
-const Kernels SUNDMAN_TABLE = {update, fill, products};
+const Kernels SUNDMAN_TABLE = {update,         fill,         products,
+                               inner_products, weighted_sum, mix_directions};
 
 }  // namespace sundman

@@ -18,8 +18,8 @@ rows,
 
 The differences are of two successive gradients out of ``every``. The directions belong to a chain
 and turn within some hundred steps: they are followed, not frozen, and the fresher they are, the
-longer a step the same heat allows (docs/network-evidence.md). V is kept like the parameters,
-``rank`` copies of each array: a step reads all of it twice, which is most of its cost where there
+longer a step the same heat allows (docs/network-evidence.md). V is ``rank`` copies of each array,
+large ones in 16 bits a number: a step reads all of it twice, which is most of its cost where there
 are many parameters. Friction matters at each step only where dt^2 s_j is near T, and the variances
 may fall fast. With ``loudest`` only that many directions have it at each step, the quiet ones at
 every ``quiet_every``-th, as much as they missed:
@@ -40,6 +40,7 @@ quarter (``tests/law/test_low_rank.py``); a longer ``memory`` lessens that.
 from __future__ import annotations
 
 import operator
+from collections.abc import Sequence
 from dataclasses import KW_ONLY
 from typing import NamedTuple, TypeAlias
 
@@ -49,12 +50,13 @@ from jax import Array, lax
 
 from sundman import check
 from sundman._types import PyTree
+from sundman.integrators import _directions
 from sundman.integrators._kinetic import KineticLangevin
 from sundman.integrators.base import per_leaf
 from sundman.noise import Purpose, Stream, gaussian, substream
 from sundman.value import Number, static
 
-_Learnt: TypeAlias = tuple[PyTree, PyTree, Array, PyTree]  # quiet, loudest, variances, rows
+_Learnt: TypeAlias = tuple[PyTree, PyTree, Array]  # quiet, loudest, variances
 
 
 class LowRankState(NamedTuple):
@@ -126,9 +128,7 @@ class LowRankBaoab(KineticLangevin):
         """Zero momentum, no directions yet."""
 
         def none(number: int) -> PyTree:
-            return jax.tree.map(
-                lambda leaf: jnp.zeros((number, *jnp.shape(leaf)), jnp.result_type(leaf)), params
-            )
+            return jax.tree.map(lambda leaf: _directions.none_yet(number, leaf), params)
 
         leaves = jax.tree.leaves(params)
         zero = jnp.zeros((), jnp.result_type(jnp.float32, *leaves))
@@ -140,7 +140,9 @@ class LowRankBaoab(KineticLangevin):
             quiet=none(self._quiet),
             variances=jnp.zeros(shape, zero.dtype),
             waited=zero,
-            rows=none(self.learn_after),
+            rows=jax.tree.map(
+                lambda leaf: jnp.zeros((self.learn_after, *leaf.shape), leaf.dtype), params
+            ),
             seen=jnp.uint32(0),
         )
 
@@ -165,14 +167,8 @@ class LowRankBaoab(KineticLangevin):
         lost = jnp.exp(-gamma * h) - keep
         missing = self.T * (jnp.exp(-2.0 * self.gamma * h) - jnp.exp(-2.0 * gamma * h))
         own = gaussian(substream(stream, Purpose.SUBSPACE_NOISE), learnt.variances)
-        along = lost * self._products(V, before) + jnp.sqrt(missing) * own[..., self._quiet :]
-        more = self._sums(along, V)
-        after = jax.tree.map(
-            lambda p, eps, extra: (keep * p + scale * eps + extra).astype(p.dtype),
-            before,
-            gaussian(stream, params),
-            more,
-        )
+        along = lost * self._along(V, before) + jnp.sqrt(missing) * own[..., self._quiet :]
+        after = self._sum(along, V, keep, before, stream, scale)
         after, waited = self._late(learnt, after, h, own[..., : self._quiet])
         updates = jax.tree.map(lambda p, q: (0.5 * h * (p + q)).astype(p.dtype), before, after)
         dt = h.astype(state.dt.dtype)
@@ -201,13 +197,9 @@ class LowRankBaoab(KineticLangevin):
         keep = jnp.exp(-(gamma - self.gamma) * waited)
 
         def damped(_: Array, momentum: PyTree) -> PyTree:
-            along = (keep - 1.0) * self._products(state.quiet, momentum)
+            along = (keep - 1.0) * self._along(state.quiet, momentum)
             along += jnp.sqrt(self.T * (1.0 - keep * keep)) * noise
-            return jax.tree.map(
-                lambda p, extra: (p + extra).astype(p.dtype),
-                momentum,
-                self._sums(along, state.quiet),
-            )
+            return self._sum(along, state.quiet, jnp.ones_like(h), momentum)
 
         momentum = lax.fori_loop(0, due.astype(jnp.int32), damped, momentum)
         return momentum, jnp.where(due, jnp.zeros_like(waited), waited)
@@ -226,7 +218,7 @@ class LowRankBaoab(KineticLangevin):
             return jax.tree.map(one, rows, grads)
 
         def renew(_: Array, learnt: _Learnt) -> _Learnt:
-            quiet, loudest, s, rows = learnt
+            quiet, loudest, s = learnt
             before = jax.tree.map(lambda *parts: jnp.concatenate(parts), quiet, loudest)
             old = jnp.where(turn < self.learn_after, 0.0, self.memory)
             V, s = self._leading(before, s, rows, old)
@@ -234,14 +226,13 @@ class LowRankBaoab(KineticLangevin):
                 jax.tree.map(operator.itemgetter(part), V)
                 for part in (slice(None, self._quiet), slice(self._quiet, None))
             )
-            # rows are emptied: XLA would take products of what stays the same out of the loop
-            return quiet, loudest, s, jax.tree.map(jnp.zeros_like, rows)
+            return quiet, loudest, s
 
         # loops of one turn or none: a condition would copy its arrays at every step
         rows = lax.fori_loop(0, (phase <= 1).astype(jnp.int32), write, state.rows)
         full = second & (place == self.learn_after - 1)
-        learnt = (state.quiet, state.directions, state.variances, rows)
-        quiet, directions, variances, rows = lax.fori_loop(0, full.astype(jnp.int32), renew, learnt)
+        learnt = (state.quiet, state.directions, state.variances)
+        quiet, directions, variances = lax.fori_loop(0, full.astype(jnp.int32), renew, learnt)
         return state._replace(
             directions=directions,
             quiet=quiet,
@@ -250,24 +241,40 @@ class LowRankBaoab(KineticLangevin):
             seen=state.seen + jnp.uint32(1),
         )
 
-    def _products(self, many: PyTree, other: PyTree) -> Array:
-        """Inner products of each of many positions with one, or with each of many others."""
-
-        def one(a: Array, b: Array) -> Array:
-            flat = a.reshape(a.shape[0], -1)
-            return flat @ (b.reshape(b.shape[0], -1).T if b.ndim == a.ndim else b.reshape(-1))
-
-        each = jax.tree.leaves(jax.tree.map(one, many, other))
+    def _products(self, V: PyTree, rows: PyTree) -> Array:
+        """Inner products of each direction, then of each of some positions, with these."""
+        each = jax.tree.leaves(jax.tree.map(_directions.products, V, rows))
         return jnp.stack(each) if self.per_array else jnp.asarray(sum(each))
 
-    def _sums(self, coefficients: Array, many: PyTree) -> PyTree:
-        """Many positions by coefficients, or by a matrix of them, summed."""
-        leaves, structure = jax.tree.flatten(many)
-        own = coefficients if self.per_array else [coefficients] * len(leaves)
-        return structure.unflatten(
-            jnp.tensordot(c.astype(leaf.dtype), leaf, 1)
-            for c, leaf in zip(own, leaves, strict=True)
-        )
+    def _along(self, V: PyTree, position: PyTree) -> Array:
+        """Inner products of each direction with one position."""
+        return self._products(V, jax.tree.map(lambda leaf: leaf[None], position))[..., :-1, 0]
+
+    def _sum(
+        self,
+        along: Array,
+        V: PyTree,
+        keep: Array,
+        position: PyTree,
+        stream: Stream | None = None,
+        scale: Array | None = None,
+    ) -> PyTree:
+        """V by the coefficients ``along``, ``keep`` of a position, and ``scale`` of noise."""
+        last = jnp.broadcast_to(keep, (*along.shape[:-1], 1)).astype(along.dtype)
+        leaves, structure = jax.tree.flatten(position)
+        each = self._of_each(jnp.concatenate([along, last], -1), len(leaves))
+        offset, sums = 0, []
+        for weights, directions, leaf in zip(each, jax.tree.leaves(V), leaves, strict=True):
+            noise = None
+            if stream is not None and scale is not None:
+                noise = _directions.ScaledNoise(stream, scale, offset)
+            sums.append(_directions.weighted_sum(weights, directions, leaf, noise))
+            offset += leaf.size
+        return structure.unflatten(sums)
+
+    def _of_each(self, weights: Array, arrays: int) -> Sequence[Array] | Array:
+        """The weights of each array: its own, or the same for all."""
+        return weights if self.per_array else [weights] * arrays
 
     def _leading(self, V: PyTree, s: Array, rows: PyTree, old: Array) -> tuple[PyTree, Array]:
         """The leading eigenvectors and eigenvalues of old V' diag(s) V + (1 - old) rows' rows / n.
@@ -283,9 +290,10 @@ class LowRankBaoab(KineticLangevin):
         """
         k = self.rank
         a, b = jnp.sqrt(old * s), jnp.sqrt((1.0 - old) / self.learn_after)
-        across = a[..., None] * self._products(V, rows) * b
+        products = self._products(V, rows)
+        across = a[..., None] * products[..., :k, :] * b
         diagonal = (a * a)[..., None] * jnp.eye(k, dtype=s.dtype)
-        within = b * b * self._products(rows, rows)
+        within = b * b * products[..., k:, :]
         gram = jnp.concatenate(
             [
                 jnp.concatenate([diagonal, across], -1),
@@ -297,11 +305,9 @@ class LowRankBaoab(KineticLangevin):
         values, vectors = jnp.maximum(values[..., -k:], 0.0), vectors[..., -k:]
         fine = values > 1e-6 * values[..., -1:]
         inverse = jnp.where(fine, 1.0 / jnp.sqrt(jnp.maximum(values, 1e-30)), 0.0)
-        mix = inverse[..., None] * vectors.mT
-        new = jax.tree.map(
-            lambda v, row, like: (v + row).astype(like.dtype),
-            self._sums(mix[..., :k] * a[..., None, :], V),
-            self._sums(mix[..., k:] * b, rows),
-            V,
-        )
-        return new, jnp.where(fine, values, 0.0).astype(s.dtype)
+        weights = inverse[..., None] * vectors.mT
+        weights = jnp.concatenate([weights[..., :k] * a[..., None, :], weights[..., k:] * b], -1)
+        leaves, structure = jax.tree.flatten(V)
+        each = self._of_each(weights, len(leaves))
+        new = map(_directions.mixed, each, leaves, jax.tree.leaves(rows))
+        return structure.unflatten(new), jnp.where(fine, values, 0.0).astype(s.dtype)

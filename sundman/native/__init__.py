@@ -1,5 +1,8 @@
 """Native CPU kernels: the Langevin update with its noise in one pass over the parameters.
 
+And products and sums of the few directions, each as long as the parameters, that low-rank friction
+follows.
+
 They give the normals of :mod:`sundman.noise` from the same words, to rounding, on any number of
 threads. They are built when the package is installed, if there is a compiler; without them, on
 other devices and for other types than float32 the XLA path does the same work.
@@ -28,8 +31,11 @@ _TARGETS = {
     "sundman_update": "SundmanUpdate",
     "sundman_normals": "SundmanNormals",
     "sundman_products": "SundmanProducts",
+    "sundman_inner_products": "SundmanInnerProducts",
+    "sundman_weighted_sum": "SundmanWeightedSum",
+    "sundman_mix": "SundmanMix",
 }
-_SMALLEST = 4096
+SMALLEST = 4096
 _active: ContextVar[bool] = ContextVar("sundman_native", default=False)
 _NOISE = ("auto", "xla", "native")
 _current = {"noise": os.environ.get("SUNDMAN_NOISE", "auto")}
@@ -69,7 +75,7 @@ def active() -> bool:
 
 def fits(leaf: Array | jax.ShapeDtypeStruct) -> bool:
     """Whether the kernels are used, can work on an array, and it is large enough for a call."""
-    return active() and leaf.dtype == jnp.float32 and leaf.size >= _SMALLEST
+    return active() and leaf.dtype == jnp.float32 and leaf.size >= SMALLEST
 
 
 def normals(stream: Stream, shape: tuple[int, ...], offset: int = 0) -> Array:
@@ -147,6 +153,75 @@ def products(theta: Array, grad: Array, precision: Array | float = 0.0) -> Array
 def squared_norm(x: Array) -> Array:
     """The sum of the squares."""
     return products(x, x)[0]
+
+
+def inner_products(directions: Array, rows: Array) -> Array:
+    """The inner product of each of some directions, then of each row, with each row.
+
+    Args:
+      directions: (m, *shape), bfloat16 as its bits.
+      rows: (n, *shape), in single precision.
+
+    Returns:
+      (m + n, n).
+    """
+    n = rows.shape[0]
+    shape = jax.ShapeDtypeStruct((directions.shape[0] + n, n), jnp.float32)
+    call = jax.ffi.ffi_call("sundman_inner_products", shape, vmap_method="broadcast_all")
+    return call(directions, rows)
+
+
+def weighted_sum(
+    weights: Array,
+    directions: Array,
+    more: Array,
+    stream: Stream | None = None,
+    scale: Array | float = 0.0,
+    offset: int = 0,
+) -> Array:
+    """The sum of some directions and one more array by their weights, and noise, in one pass.
+
+    Args:
+      weights: (m + 1), in single precision, that of ``more`` last.
+      directions: (m, *shape), bfloat16 as its bits.
+      more: (*shape), in single precision.
+      stream: the key and the step, for the noise; None is no noise.
+      scale: of the noise; with 0 none is made.
+      offset: the number of the first normal among all that this step draws.
+
+    Returns:
+      (*shape).
+    """
+    check_range(offset + more.size)
+    call = jax.ffi.ffi_call(
+        "sundman_weighted_sum",
+        jax.ShapeDtypeStruct(more.shape, jnp.float32),
+        vmap_method="broadcast_all",
+    )
+    if stream is None:
+        key, step, scale = jnp.zeros(2, jnp.uint32), jnp.uint32(0), 0.0
+    else:
+        key, step = stream.key, jnp.asarray(stream.step, jnp.uint32)
+    scale = jnp.asarray(scale, jnp.float32)
+    return call(weights[None], directions, more, scale, key, step, offset=np.int64(offset))
+
+
+def mix(weights: Array, directions: Array, rows: Array) -> Array:
+    """New directions, sums of the old ones and of some rows by weights, in one pass.
+
+    Args:
+      weights: (m, m + n), in single precision.
+      directions: (m, *shape), bfloat16 as its bits; their memory may be that of the result.
+      rows: (n, *shape), in single precision.
+
+    Returns:
+      As ``directions``.
+    """
+    shape = jax.ShapeDtypeStruct(directions.shape, jnp.uint16)
+    call = jax.ffi.ffi_call(
+        "sundman_mix", shape, vmap_method="broadcast_all", input_output_aliases={0: 0}
+    )
+    return call(directions, rows, weights)
 
 
 def config(*, noise: str | None = None) -> dict[str, str]:

@@ -1,0 +1,126 @@
+"""A few directions of one array, each of its shape: what low-rank friction follows.
+
+Directions of an array of at least 4,096 numbers in single precision are kept as bfloat16: a step is
+as fast as memory brings them, and eight bits of each number are more than they are known to. They
+are kept as their bits, in integers, which every file and every library has. The directions of
+smaller arrays are of the array's own type, so the law of a small problem is not touched by it.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import jax.numpy as jnp
+from jax import Array, lax
+
+from sundman import native
+from sundman.noise import Stream
+from sundman.noise.gaussian import gaussian_leaf
+
+_BITS = jnp.uint16
+
+
+class ScaledNoise(NamedTuple):
+    """Normal numbers for one array.
+
+    Attributes:
+      stream: the key and the step.
+      scale: what they are multiplied by.
+      offset: the number of the first among all that this step draws.
+    """
+
+    stream: Stream
+    scale: Array | float
+    offset: int
+
+
+def none_yet(number: int, array: Array) -> Array:
+    """So many directions that are zero.
+
+    Args:
+      number: of directions.
+      array: an array of the position.
+
+    Returns:
+      (number, *shape of the array).
+    """
+    dtype = jnp.result_type(array)
+    long = dtype == jnp.float32 and jnp.size(array) >= native.SMALLEST
+    return jnp.zeros((number, *jnp.shape(array)), _BITS if long else dtype)
+
+
+def products(directions: Array, rows: Array) -> Array:
+    """Inner products of each direction, then of each of some arrays, with each of these arrays.
+
+    Args:
+      directions: (m, *shape).
+      rows: (n, *shape).
+
+    Returns:
+      (m + n, n).
+    """
+    if _by_kernels(directions):
+        return native.inner_products(directions, rows)
+    each = rows.reshape(rows.shape[0], -1)
+    # in one product: XLA would take that of the rows alone out of a loop that has them from outside
+    return jnp.concatenate([_numbers(directions), each]) @ each.T
+
+
+def weighted_sum(
+    weights: Array, directions: Array, array: Array, noise: ScaledNoise | None = None
+) -> Array:
+    """The directions and one array by their weights, and noise.
+
+    Args:
+      weights: (m + 1), that of the array last.
+      directions: (m, *shape).
+      array: (*shape).
+      noise: what is added; None is nothing.
+
+    Returns:
+      (*shape).
+    """
+    weights = weights.astype(array.dtype)
+    if _by_kernels(directions):
+        if noise is None:
+            return native.weighted_sum(weights, directions, array)
+        stream, scale, offset = noise
+        return native.weighted_sum(weights, directions, array, stream, scale, offset)
+    total = (weights[:-1] @ _numbers(directions)).reshape(array.shape) + weights[-1] * array
+    if noise is None:
+        return total
+    eps = gaussian_leaf(noise.stream, array, noise.offset)
+    return (total + noise.scale * eps).astype(array.dtype)
+
+
+def mixed(weights: Array, directions: Array, rows: Array) -> Array:
+    """New directions: sums of the old ones and of some arrays.
+
+    Args:
+      weights: (m, m + n).
+      directions: (m, *shape).
+      rows: (n, *shape).
+
+    Returns:
+      As ``directions``.
+    """
+    weights = weights.astype(rows.dtype)
+    if _by_kernels(directions):
+        return native.mix(weights, directions, rows)
+    m = directions.shape[0]
+    new = weights[:, :m] @ _numbers(directions) + weights[:, m:] @ rows.reshape(len(rows), -1)
+    if directions.dtype == _BITS:
+        new = lax.bitcast_convert_type(new.astype(jnp.bfloat16), _BITS)
+    return new.reshape(directions.shape)
+
+
+def _numbers(directions: Array) -> Array:
+    """What is kept, as numbers: a row for each direction."""
+    V = directions.reshape(directions.shape[0], -1)
+    if V.dtype != _BITS:
+        return V
+    return lax.bitcast_convert_type(V, jnp.bfloat16).astype(jnp.float32)
+
+
+def _by_kernels(directions: Array) -> bool:
+    return native.active() and directions.dtype == _BITS
