@@ -167,7 +167,12 @@ def run_unit(task: Task, prior: str, name: str, seed: int) -> Numbers:
 
 
 def measure(
-    prior: str, sampler: sundman.Sampler | None, row: Row, budget: AccuracyBudget, seed: int
+    prior: str,
+    sampler: sundman.Sampler | None,
+    row: Row,
+    budget: AccuracyBudget,
+    seed: int,
+    batch: int = BATCH,
 ) -> Numbers:
     """Run the chains of a row and score every budget.
 
@@ -177,13 +182,13 @@ def measure(
       row: what else belongs to the row.
       budget: how long.
       seed: of starts, minibatches and noise.
+      batch: the rows of a gradient, of which the budget is a number.
 
     Returns:
       The scores by budget, the seconds of the run, the mean step.
     """
     target = posterior(prior)
-    rows_of_step = target.size if row.full_batch else BATCH
-    per_step = rows_of_step / BATCH
+    per_step = target.size / batch if row.full_batch else 1.0
     length = row.lengthened * budget.gradients_of_chain / per_step
     thin = max(1, round(budget.thin / per_step))
     tuned = sampler is None
@@ -200,7 +205,7 @@ def measure(
             key=noise,
             steps=steps,
             thin=thin,
-            batch_size=None if row.full_batch else BATCH,
+            batch_size=None if row.full_batch else batch,
             progress=False,
         )
     except AllDivergedError:
