@@ -1,4 +1,4 @@
-"""Friction along the noisiest directions against SGLD and SGHMC at the best of six steps each.
+"""Friction along the noisiest directions against SGLD and SGHMC at the best of their steps.
 
     SUNDMAN_DATA_DIR=... python benchmarks/low_rank_friction.py [--seeds 0 1 2] [--rows ...]
 
@@ -19,8 +19,9 @@ which no user could choose: so the ratio errs in their favour. pSGLD has four st
 is here because it has the best scores on MNIST (``record.py``).
 
 ``--batch 360`` has as many rows a step as ``sundman bnn digits`` takes, and budgets of as many of
-these gradients. The noise is 11 times less, so the grids begin at larger steps and low-rank BAOAB
-has the steps of 32 rows times the root of that, chosen before any of these runs.
+these gradients. The noise is 11 times less, so the grids begin at larger steps (SGHMC's had six and
+then eight, because its largest was the best) and low-rank BAOAB has the steps of 32 rows times the
+root of that, chosen before any of these runs. Seeds 1 and 2 are run for steps next to the best.
 
 Every run is kept in ``results/low-rank-friction.json`` (``-360``) as soon as it is done, and is not
 run again.
@@ -64,8 +65,8 @@ SGHMC = {
         "horseshoe": (5e-4, 1e-3, 2e-3, 4e-3, 8e-3, 16e-3),
     },
     MANY: {
-        "gaussian": (5e-4, 1e-3, 2e-3, 4e-3, 8e-3, 16e-3),
-        "horseshoe": (1e-3, 2e-3, 4e-3, 8e-3, 16e-3, 32e-3),
+        "gaussian": (5e-4, 1e-3, 2e-3, 4e-3, 8e-3, 16e-3, 32e-3, 64e-3),
+        "horseshoe": (1e-3, 2e-3, 4e-3, 8e-3, 16e-3, 32e-3, 64e-3, 128e-3),
     },
 }
 PSGLD = (0.7, 2.0, 6.0, 20.0)
