@@ -1,12 +1,11 @@
 // Products and sums of a few directions, each as long as an array of parameters.
 //
-// Included once per instruction set, with SUNDMAN_TARGET naming it. A sum over elements is taken by
-// sixteen lanes whatever the instruction set, so that all with fused products give the same bits.
+// Included once per instruction set, with SUNDMAN_TARGET naming it; so nothing here is a template of
+// the standard library, of which the linker would keep one instance for all. A sum over elements is
+// taken by sixteen lanes whatever the instruction set, so that AVX2 and AVX-512 agree.
 
-#include <algorithm>
 #include <cstdint>
 #include <cstring>
-#include <vector>
 
 #include "kernels.h"
 
@@ -45,10 +44,11 @@ inline Part load_part(const uint16_t* from) {
 
 inline void store_part(Part value, float* to) { std::memcpy(to, &value, sizeof value); }
 
-// Rounded to the nearest, and to even between two.
+// Rounded to the nearest, and to even between two; what is not a number stays none.
 inline void store_part(Part value, uint16_t* to) {
-  const PartWords bits = (PartWords)value;
-  const PartWords rounded = (bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16;
+  const PartWords bits = (PartWords)value, number = (PartWords)(value == value);
+  const PartWords nearest = (bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16;
+  const PartWords rounded = (nearest & number) | (((bits >> 16) | 0x40u) & ~number);
   const PartHalves half = __builtin_convertvector(rounded, PartHalves);
   std::memcpy(to, &half, sizeof half);
 }
@@ -67,9 +67,20 @@ inline double across(const Part (&parts)[kParts]) {
 }
 
 // Columns that all rows are gone through for before the next ones: so many of a few rows stay in
-// the nearest cache. kMany is a whole number of groups of normals.
-constexpr uint64_t kFew = 256, kMany = 20 * kGroup;
+// the nearest cache.
+constexpr uint64_t kFew = 256, kMany = sundman::kPass;
 static_assert(kFew % (kWide * kWidesOfMix) == 0 && kMany % kWide == 0, "tiles of whole vectors");
+
+inline uint64_t least(uint64_t a, uint64_t b) { return a < b ? a : b; }
+
+// Memory for as many floats as are asked for, freed at the end of its scope.
+struct Buffer {
+  float* data;
+  explicit Buffer(uint64_t count) : data(new float[count]) {}
+  ~Buffer() { delete[] data; }
+  Buffer(const Buffer&) = delete;
+  Buffer& operator=(const Buffer&) = delete;
+};
 
 // Some columns of some rows, as floats with zeros up to `width`.
 template <typename T>
@@ -80,8 +91,8 @@ void copy_columns(Rows<T> rows, uint64_t begin, uint64_t columns, uint64_t width
     for (uint64_t i = 0; i < whole; i += kPart) store_part(load_part(row + i), out + i);
     if (whole == width) continue;
     T last[kPart] = {};
-    std::copy(row + whole, row + columns, last);
-    std::fill(out + whole, out + width, 0.0f);
+    std::memcpy(last, row + whole, (columns - whole) * sizeof(T));
+    std::memset(out + whole, 0, (width - whole) * sizeof(float));
     store_part(load_part(last), out + whole);
   }
 }
@@ -140,11 +151,11 @@ inline void inner_products(Directions a, Rows<float> b, double* out, Range range
     add_products(b, b, i, out + a.count * b.count);
   }
   if (i == range.end) return;
-  std::vector<float> last((a.count + b.count) * kMany);
-  const Rows<float> left{last.data(), a.count, kMany};
-  const Rows<float> right{last.data() + a.count * kMany, b.count, kMany};
-  copy_columns(a, i, range.end - i, kMany, last.data());
-  copy_columns(b, i, range.end - i, kMany, last.data() + a.count * kMany);
+  const Buffer last((a.count + b.count) * kMany);
+  const Rows<float> left{last.data, a.count, kMany};
+  const Rows<float> right{last.data + a.count * kMany, b.count, kMany};
+  copy_columns(a, i, range.end - i, kMany, last.data);
+  copy_columns(b, i, range.end - i, kMany, last.data + a.count * kMany);
   add_products(left, right, 0, out);
   add_products(right, right, 0, out + a.count * b.count);
 }
@@ -211,20 +222,20 @@ inline void mix_tile(const float* const (&weights)[kSumsOfMix], uint64_t count, 
 inline void mix_directions(const float* weights, Directions a, Rows<float> b, uint16_t* out,
                            Range range) {
   const uint64_t count = a.count + b.count;
-  std::vector<float> rows(count * kFew);  // all is read before any of it is written
+  const Buffer rows(count * kFew);  // all is read before any of it is written
   uint16_t mixed[kSumsOfMix * kFew];
   for (uint64_t i = range.begin; i < range.end; i += kFew) {
-    const uint64_t columns = std::min(kFew, range.end - i);
-    copy_columns(a, i, columns, kFew, rows.data());
-    copy_columns(b, i, columns, kFew, rows.data() + a.count * kFew);
+    const uint64_t columns = least(kFew, range.end - i);
+    copy_columns(a, i, columns, kFew, rows.data);
+    copy_columns(b, i, columns, kFew, rows.data + a.count * kFew);
     for (uint64_t first = 0; first < a.count; first += kSumsOfMix) {
       const float* own[kSumsOfMix];  // beyond the last the last one again, which is not used
       for (uint64_t l = 0; l < kSumsOfMix; ++l) {
-        own[l] = weights + std::min(first + l, a.count - 1) * count;
+        own[l] = weights + least(first + l, a.count - 1) * count;
       }
-      mix_tile(own, count, rows.data(), mixed);
-      for (uint64_t l = first; l < std::min(first + kSumsOfMix, a.count); ++l) {
-        std::copy_n(mixed + (l - first) * kFew, columns, out + l * a.size + i);
+      mix_tile(own, count, rows.data, mixed);
+      for (uint64_t l = first; l < least(first + kSumsOfMix, a.count); ++l) {
+        std::memcpy(out + l * a.size + i, mixed + (l - first) * kFew, columns * sizeof *out);
       }
     }
   }

@@ -16,7 +16,7 @@ namespace ffi = xla::ffi;
 namespace sundman {
 namespace {
 
-constexpr uint64_t kBlock = 1 << 15;
+constexpr uint64_t kBlock = 1 << 15, kPasses = 17 * kPass;
 
 const Kernels& choose() {
   if (std::getenv("SUNDMAN_PORTABLE") != nullptr) return kPortable;
@@ -58,17 +58,18 @@ void share(ffi::ThreadPool& pool, uint64_t count, Work work) {
   while (state->done.load(std::memory_order_acquire) < count) std::this_thread::yield();
 }
 
-// How arrays are laid out: `chains` of `size` elements, in `blocks` blocks each.
+// How arrays are laid out: `chains` of `size` elements, in `blocks` blocks of `length` each.
 struct Layout {
-  uint64_t chains, size, blocks;
+  uint64_t chains, size, length, blocks;
 
-  Layout(uint64_t chains, uint64_t elements)
+  Layout(uint64_t chains, uint64_t elements, uint64_t length = kBlock)
       : chains(chains),
         size(chains ? elements / chains : 0),
-        blocks((size + kBlock - 1) / kBlock) {}
+        length(length),
+        blocks((size + length - 1) / length) {}
 
   Range range(uint64_t block) const {
-    const uint64_t begin = block * kBlock, end = begin + kBlock;
+    const uint64_t begin = block * length, end = begin + length;
     return {begin, end < size ? end : size};
   }
 };
@@ -173,7 +174,7 @@ Rows<T> rows_of(const T* data, uint64_t chain, uint64_t count, uint64_t size) {
 ffi::Error inner_products(ffi::ThreadPool pool, U16 a, F32 b, ffi::ResultBuffer<ffi::F32> out) {
   const Matrices shape(out->dimensions());
   const uint64_t n = shape.columns, m = shape.rows - n, number = shape.rows * n;
-  const Layout layout(shape.chains * n, b.element_count());
+  const Layout layout(shape.chains * n, b.element_count(), kPasses);
   if (shape.rows < n || a.element_count() != shape.chains * m * layout.size) {
     return ffi::Error::InvalidArgument("inner products: shapes do not fit");
   }
@@ -201,7 +202,7 @@ ffi::Error weighted_sum(ffi::ThreadPool pool, F32 weights, U16 a, F32 b, F32 sca
                         U32 step, int64_t offset, ffi::ResultBuffer<ffi::F32> out) {
   const Matrices shape(weights.dimensions());  // one row for each chain
   const uint64_t number = shape.columns, m = number - 1;
-  const Layout layout(shape.chains, b.element_count());
+  const Layout layout(shape.chains, b.element_count(), kPasses);
   if (shape.rows != 1 || a.element_count() != shape.chains * m * layout.size ||
       scale.element_count() != shape.chains || key.element_count() != 2 * shape.chains ||
       step.element_count() != shape.chains || out->element_count() != b.element_count()) {
@@ -224,7 +225,7 @@ ffi::Error weighted_sum(ffi::ThreadPool pool, F32 weights, U16 a, F32 b, F32 sca
 ffi::Error mix(ffi::ThreadPool pool, U16 a, F32 b, F32 weights, ffi::ResultBuffer<ffi::U16> out) {
   const Matrices shape(weights.dimensions());
   const uint64_t m = shape.rows, n = shape.columns - m;
-  const Layout layout(shape.chains * m, a.element_count());
+  const Layout layout(shape.chains * m, a.element_count(), kPasses);
   if (shape.columns < m || b.element_count() != shape.chains * n * layout.size ||
       out->element_count() != a.element_count()) {
     return ffi::Error::InvalidArgument("mix: shapes do not fit");

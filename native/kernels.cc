@@ -2,8 +2,6 @@
 
 #include "kernels.h"
 
-#include <algorithm>
-
 #include "normals.h"
 
 #include "directions.h"
@@ -103,7 +101,7 @@ Products products(const float* theta, const float* grad, float precision, Range 
 void weighted_sum(const uint32_t* key, uint32_t step, uint32_t offset, float scale,
                   const float* weights, Directions a, const float* b, float* out, Range range) {
   for (uint64_t i = range.begin; i < range.end; i += kMany) {
-    const uint64_t end = std::min(i + kMany, range.end);
+    const uint64_t end = least(i + kMany, range.end);
     if (scale != 0.0f) fill(key, step, offset, out, {i, end});
     for (uint64_t j = i; j < end; ++j) {
       const float noise = scale != 0.0f ? scale * out[j] : 0.0f;

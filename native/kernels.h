@@ -6,6 +6,9 @@
 
 namespace sundman {
 
+// Elements of a few arrays that are gone through together: so many of each stay in a cache.
+constexpr uint64_t kPass = 1920;
+
 // Elements [begin, end) of one parameter array of one chain.
 struct Range {
   uint64_t begin;

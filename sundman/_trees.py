@@ -71,6 +71,15 @@ def with_named_leaves(like: PyTree, leaves: Mapping[str, np.ndarray]) -> PyTree:
     return jax.tree.unflatten(jax.tree.structure(like), [leaves[name] for name in names])
 
 
+def difference(read: PyTree, like: PyTree) -> str | None:
+    """In words, a leaf of two pytrees of one structure that has another shape or type."""
+    for (name, ours), theirs in zip(named_leaves(like).items(), jax.tree.leaves(read), strict=True):
+        told = [f"{leaf.dtype} {np.shape(leaf)}" for leaf in (theirs, ours)]
+        if told[0] != told[1]:
+            return f"{name} is {told[0]} there and {told[1]} here"
+    return None
+
+
 def some_of_each(sizes: Sequence[int], most: int) -> np.ndarray:
     """At most ``most`` places in leaves of these sizes, one after the other, in increasing order.
 

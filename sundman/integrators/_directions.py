@@ -66,6 +66,21 @@ def products(directions: Array, rows: Array) -> Array:
     return jnp.concatenate([_numbers(directions), each]) @ each.T
 
 
+def along(directions: Array, array: Array) -> Array:
+    """The inner product of each direction with one array.
+
+    Args:
+      directions: (m, *shape).
+      array: (*shape).
+
+    Returns:
+      (m).
+    """
+    if _by_kernels(directions):
+        return native.inner_products(directions, array[None])[:-1, 0]
+    return _numbers(directions) @ array.reshape(-1)
+
+
 def weighted_sum(
     weights: Array, directions: Array, array: Array, noise: ScaledNoise | None = None
 ) -> Array:
@@ -80,17 +95,18 @@ def weighted_sum(
     Returns:
       (*shape).
     """
-    weights = weights.astype(array.dtype)
     if _by_kernels(directions):
+        weights = weights.astype(jnp.float32)
         if noise is None:
             return native.weighted_sum(weights, directions, array)
         stream, scale, offset = noise
         return native.weighted_sum(weights, directions, array, stream, scale, offset)
-    total = (weights[:-1] @ _numbers(directions)).reshape(array.shape) + weights[-1] * array
-    if noise is None:
-        return total
-    eps = gaussian_leaf(noise.stream, array, noise.offset)
-    return (total + noise.scale * eps).astype(array.dtype)
+    # what is kept of the array is near 1, which a type of few bits would round to 1
+    V = _numbers(directions)
+    total = (weights[:-1].astype(V.dtype) @ V).reshape(array.shape) + weights[-1] * array
+    if noise is not None:
+        total += noise.scale * gaussian_leaf(noise.stream, array, noise.offset)
+    return total.astype(array.dtype)
 
 
 def mixed(weights: Array, directions: Array, rows: Array) -> Array:

@@ -65,7 +65,9 @@ class LowRankState(NamedTuple):
     Attributes:
       momentum: before the trailing half kick.
       dt: the step that kick belongs to.
-      directions: V, orthonormal; of every array of the position a copy for each of the loudest.
+      directions: V, orthonormal; of every array of the position a copy for each of the loudest. Of
+        large arrays in single precision the bits of bfloat16, as integers, which
+        ``jax.lax.bitcast_convert_type(V, jax.numpy.bfloat16)`` makes numbers.
       quiet: the rest of V.
       variances: s of the quiet ones and of the loudest, the largest last; a row for each array, if
         it has its own.
@@ -141,7 +143,8 @@ class LowRankBaoab(KineticLangevin):
             variances=jnp.zeros(shape, zero.dtype),
             waited=zero,
             rows=jax.tree.map(
-                lambda leaf: jnp.zeros((self.learn_after, *leaf.shape), leaf.dtype), params
+                lambda leaf: jnp.zeros((self.learn_after, *jnp.shape(leaf)), jnp.result_type(leaf)),
+                params,
             ),
             seen=jnp.uint32(0),
         )
@@ -197,9 +200,11 @@ class LowRankBaoab(KineticLangevin):
         keep = jnp.exp(-(gamma - self.gamma) * waited)
 
         def damped(_: Array, momentum: PyTree) -> PyTree:
-            along = (keep - 1.0) * self._along(state.quiet, momentum)
+            # or XLA takes their conversion to numbers out of the loop, and does it at each step
+            momentum, quiet = lax.optimization_barrier((momentum, state.quiet))
+            along = (keep - 1.0) * self._along(quiet, momentum)
             along += jnp.sqrt(self.T * (1.0 - keep * keep)) * noise
-            return self._sum(along, state.quiet, jnp.ones_like(h), momentum)
+            return self._sum(along, quiet, jnp.ones_like(h), momentum)
 
         momentum = lax.fori_loop(0, due.astype(jnp.int32), damped, momentum)
         return momentum, jnp.where(due, jnp.zeros_like(waited), waited)
@@ -243,12 +248,16 @@ class LowRankBaoab(KineticLangevin):
 
     def _products(self, V: PyTree, rows: PyTree) -> Array:
         """Inner products of each direction, then of each of some positions, with these."""
-        each = jax.tree.leaves(jax.tree.map(_directions.products, V, rows))
-        return jnp.stack(each) if self.per_array else jnp.asarray(sum(each))
+        return self._over_arrays(jax.tree.map(_directions.products, V, rows))
 
     def _along(self, V: PyTree, position: PyTree) -> Array:
         """Inner products of each direction with one position."""
-        return self._products(V, jax.tree.map(lambda leaf: leaf[None], position))[..., :-1, 0]
+        return self._over_arrays(jax.tree.map(_directions.along, V, position))
+
+    def _over_arrays(self, each: PyTree) -> Array:
+        """The products of each array, or their sums."""
+        leaves = jax.tree.leaves(each)
+        return jnp.stack(leaves) if self.per_array else jnp.asarray(sum(leaves))
 
     def _sum(
         self,

@@ -9,7 +9,7 @@ import jax
 import numpy as np
 
 from sundman._files import sync_directory
-from sundman._trees import with_named_leaves
+from sundman._trees import difference, with_named_leaves
 from sundman._types import PyTree, Settings
 from sundman.draws.trust import Divergences
 from sundman.run import fingerprint, hosts
@@ -123,9 +123,12 @@ def _as_state(run: Run, saved: checkpoint.Tree, first: RunState) -> RunState:
                 f"the checkpoint in {run.path} does not fit this sampler's state: {name} has no "
                 f"or an unknown {missing}"
             ) from None
-        shapes = [(np.shape(leaf), np.asarray(leaf).dtype) for leaf in jax.tree.leaves(like)]
-        if shapes != [(leaf.shape, leaf.dtype) for leaf in jax.tree.leaves(read)]:
-            raise StoreError(f"the checkpoint in {run.path} does not fit this sampler's state")
+        if differs := difference(read, like):
+            raise StoreError(
+                f"the checkpoint in {run.path} does not fit this sampler's state: {differs}. "
+                "Another version of sundman made it: its draws can be read here, but to go on the "
+                "run has to be started again"
+            )
         return read
 
     return RunState(

@@ -326,6 +326,7 @@ def begin_warm_up(spec: RunSpec) -> tuple[Problem, WarmUp]:
         spec.key,
         independent=not of_rows or spec.replace or spec.chooses_rows,
         most_burn_in=spec.draws * spec.thin // 2,
+        native=spec.native,
     )
 
 

@@ -27,6 +27,7 @@ import numpy as np
 from jax import Array, lax
 from jax.flatten_util import ravel_pytree
 
+from sundman import native
 from sundman.gradients import GradientEstimator
 from sundman.noise import Purpose, Stream, substream, two_point
 from sundman.samplers import Sampler, SamplerState
@@ -104,9 +105,15 @@ def _curvature_by_array(dynamics: Dynamics, walk: Walk, *, number: int) -> Array
     return total / number
 
 
-@partial(jax.jit, static_argnames=("rows",))
+@partial(jax.jit, static_argnames=("rows", "kernels"))
 def _move(
-    gradient: GradientEstimator, moves: Sampler, movers: Movers, steps: Array, *, rows: int
+    gradient: GradientEstimator,
+    moves: Sampler,
+    movers: Movers,
+    steps: Array,
+    *,
+    rows: int,
+    kernels: bool,
 ) -> tuple[Movers, Array, Array]:
     """Move every chain; and the means of U and of the likelihood's part over ``rows`` equal parts.
 
@@ -116,6 +123,7 @@ def _move(
       movers: the chains.
       steps: of each part.
       rows: how many parts.
+      kernels: whether the native ones are used.
 
     Returns:
       The chains, and U and its part with axes (chain, row).
@@ -134,7 +142,8 @@ def _move(
     def of_chain(mover: Movers) -> tuple[Movers, Array]:
         return lax.scan(part, mover, None, length=rows)
 
-    movers, means = lax.map(of_chain, movers)
+    with native.using(kernels):
+        movers, means = lax.map(of_chain, movers)
     return movers, means[..., 0], means[..., 1]
 
 
@@ -165,6 +174,7 @@ def advance(problem: Problem, warm: WarmUp) -> WarmUp:
         warm.movers,
         jnp.int32(length // _PARTS),
         rows=_PARTS,
+        kernels=problem.native,
     )
     U, loss = np.asarray(U, np.float64), np.asarray(loss, np.float64)
     if not np.isfinite(U).all():

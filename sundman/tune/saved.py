@@ -12,9 +12,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from sundman._trees import named_leaves, with_named_leaves
+from sundman._trees import difference, named_leaves, with_named_leaves
 from sundman._types import PyTree
-from sundman.store.files import plain_json, with_numbers
+from sundman.store.files import StoreError, plain_json, with_numbers
 from sundman.tune import rounds
 from sundman.tune.auto import WarmUpWindow
 from sundman.tune.state import Movers, Problem, WarmUp
@@ -60,7 +60,11 @@ def pack(warm: WarmUp, run: str | None = None) -> bytes:
 
 
 def unpack(content: bytes, problem: Problem, first: WarmUp) -> WarmUp:
-    """The warm-up from its file; ``first`` is the one before the first window."""
+    """The warm-up from its file; ``first`` is the one before the first window.
+
+    Raises:
+      StoreError: if its arrays are not those of this version.
+    """
     numbers, arrays = from_bytes(content)
     numbers.pop("run", None)
 
@@ -70,7 +74,13 @@ def unpack(content: bytes, problem: Problem, first: WarmUp) -> WarmUp:
             for name, leaf in arrays.items()
             if name.startswith(f"{part}/")
         }
-        return jax.tree.map(jnp.asarray, with_named_leaves(like, named))
+        read = with_named_leaves(like, named)
+        if differs := difference(read, like):
+            raise StoreError(
+                f"the stored warm-up does not fit this sampler's state: {differs}. Another "
+                "version of sundman made it: the run has to be started again"
+            )
+        return jax.tree.map(jnp.asarray, read)
 
     numbers["left"], numbers["level"] = tuple(numbers["left"]), tuple(numbers["level"])
     numbers["records"] = tuple(WarmUpWindow(*record) for record in numbers["records"])

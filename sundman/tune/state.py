@@ -39,6 +39,7 @@ class Problem(NamedTuple):
       independent: whether the noise will be independent in the run as well.
       most_burn_in: steps of burn-in at most, where there are rounds.
       by_gradient: whether U has no noise although the gradient has.
+      native: whether rounds use the native kernels, as the run does.
     """
 
     auto: Auto
@@ -51,6 +52,7 @@ class Problem(NamedTuple):
     independent: bool
     most_burn_in: int
     by_gradient: bool = False
+    native: bool = False
 
     @property
     def by_rounds(self) -> bool:

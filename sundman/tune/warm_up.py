@@ -79,6 +79,7 @@ def begin(
     *,
     independent: bool = True,
     most_burn_in: int = 10_000,
+    native: bool = False,
 ) -> tuple[Problem, WarmUp]:
     """The problem, and the warm-up before its first window; raises if nothing can start here.
 
@@ -91,6 +92,7 @@ def begin(
       key: of the run.
       independent: whether minibatches will be independent of each other in the run.
       most_burn_in: steps of burn-in at most, where the sampler itself burns in.
+      native: whether rounds use the native kernels.
     """
     walk, same_gradient, same_value = _start(gradient, positions, key, np.float32(temperature))
     exact = bool(same_gradient) and bool(same_value)
@@ -118,6 +120,7 @@ def begin(
         matrix,
         independent,
         most_burn_in,
+        native=native,
     )
     # Rounds take no noise out, so there the kick of the noise must count as an error of the step.
     problem = problem._replace(by_gradient=by_gradient and not problem.by_rounds)

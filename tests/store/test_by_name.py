@@ -17,10 +17,15 @@ import numpy as np
 import pytest
 
 import sundman
+from sundman import clocks, integrators
 from sundman.cli import run as sundman_command
+from sundman.integrators import _directions
+from sundman.run.inputs import as_gradient
 from sundman.store.encoding import Decoder, Encoder
 from sundman.store.files import StoreError, StoreWarning
 from sundman.store.structure import structure_from_json, structure_to_json
+from sundman.tune import saved
+from sundman.tune.warm_up import begin
 from tests.store.runs import assert_same, bowl, broken_off, run, whole
 
 ROOT = Path(sundman.__file__).parent
@@ -162,6 +167,34 @@ def test_a_setting_that_came_later_is_named():
     del content["fields"]["per_array"]
     with pytest.raises(StoreError, match="another version of sundman, whose LowRankBaoab has no"):
         Decoder(encoder.arrays, ours=True).decode(content)
+
+
+def test_a_state_of_another_version_is_told_of_and_its_draws_can_be_read(tmp_path, monkeypatch):
+    """Directions of large arrays were once kept in 32 bits."""
+    sampler = sundman.compose(integrators.low_rank_baoab(), clocks.constant(0.01))
+    given = {"sampler": sampler, "init": jnp.ones(5000)}
+    with monkeypatch.context() as earlier:
+        earlier.setattr(_directions, "none_yet", lambda number, x: jnp.zeros((number, *x.shape)))
+        broken_off(tmp_path / "run", **given)
+    jax.clear_caches()  # what was compiled made them as they were
+    with pytest.raises(StoreError, match=r"directions.* is float32 .* there and uint16 .* again"):
+        sundman.resume(tmp_path / "run")
+    assert len(sundman.Draws.open(tmp_path / "run")) > 0
+
+
+def test_a_warm_up_of_another_version_is_told_of():
+    gradient = as_gradient(bowl, None, False)
+    problem, first = begin(
+        sundman.auto(), gradient, gradient, jnp.ones((2, 3)), 1.0, jax.random.key(0)
+    )
+    numbers, arrays = saved.from_bytes(saved.pack(first))
+    assert np.array_equal(
+        saved.unpack(saved.pack(first), problem, first).walk.grads, first.walk.grads
+    )
+    arrays["walk/position"] = arrays["walk/position"].astype(np.float16)
+    content = saved.to_bytes(numbers, arrays)
+    with pytest.raises(StoreError, match=r"position is float16 .* float32 .* started again"):
+        saved.unpack(content, problem, first)
 
 
 def test_a_class_of_ours_is_found_in_its_room_whatever_its_module_was():
