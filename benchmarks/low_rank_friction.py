@@ -21,7 +21,8 @@ is here because it has the best scores on MNIST (``record.py``).
 ``--batch 360`` has as many rows a step as ``sundman bnn digits`` takes, and budgets of as many of
 these gradients. The noise is 11 times less, so the grids begin at larger steps (SGHMC's had six and
 then eight, because its largest was the best) and low-rank BAOAB has the steps of 32 rows times the
-root of that, chosen before any of these runs. Seeds 1 and 2 are run for steps next to the best.
+root of that, chosen before any of these runs; pSGLD and the variants are left out. Seeds 1 and 2
+are run for steps next to the best.
 
 Every run is kept in ``results/low-rank-friction.json`` (``-360``) as soon as it is done, and is not
 run again.

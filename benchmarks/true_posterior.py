@@ -420,7 +420,6 @@ def write(directory: Path, other: Path | None) -> None:
     with np.load(REFERENCE) as known:
         stored: dict[str, np.ndarray] = dict(known)
     result: dict[str, object] = json.loads(RESULT.read_text())
-    result["settings"] = settings()
     for name in SIZES:
         chains = chains_of(name, directory)
         if len(chains) < 2:
@@ -433,7 +432,9 @@ def write(directory: Path, other: Path | None) -> None:
         means = np.stack([chain["prediction"].astype(np.float64).mean(axis=0) for chain in chains])
         half = len(chains) // 2
         found: dict[str, object] = {
+            "settings": settings(),
             "chains": len(chains),
+            "burn_in": SIZES[name][1],
             "draws": len(chains[0]["prediction"]),
             "gradients_of_chain": float(np.sum([c["leaps"].sum() for c in chains]) / len(chains))
             * SIZES[name][3],
@@ -466,7 +467,7 @@ def write(directory: Path, other: Path | None) -> None:
                     found["floor_of_other"] = metrics.total_variation(
                         theirs[f"{prior}_half1"], theirs[f"{prior}_half2"]
                     )
-            if max(found["rhat"].values()) <= AGREE:  # type: ignore[attr-defined]
+            if all(value <= AGREE for value in found["rhat"].values()):  # type: ignore[attr-defined]
                 stored |= {f"{prior}_{key}": p.astype(np.float32) for key, p in parts.items()}
                 for key in ("train_nll", "potential"):
                     stored[f"{prior}_{key}"] = np.array([columns[key].mean(), columns[key].std()])

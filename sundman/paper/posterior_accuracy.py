@@ -182,7 +182,7 @@ def measure(
       row: what else belongs to the row.
       budget: how long.
       seed: of starts, minibatches and noise.
-      batch: the rows of a gradient, of which the budget is a number.
+      batch: how many rows a gradient has; the budget counts such gradients.
 
     Returns:
       The scores by budget, the seconds of the run, the mean step.
