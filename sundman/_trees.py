@@ -71,8 +71,13 @@ def with_named_leaves(like: PyTree, leaves: Mapping[str, np.ndarray]) -> PyTree:
     return jax.tree.unflatten(jax.tree.structure(like), [leaves[name] for name in names])
 
 
-def difference(read: PyTree, like: PyTree) -> str | None:
-    """In words, a leaf of two pytrees of one structure that has another shape or type."""
+def first_difference(like: PyTree, read: PyTree) -> str | None:
+    """In words, the first leaf whose shape or type is not what it should be; None if all are.
+
+    Args:
+      like: a pytree as it should be, "here".
+      read: one of the same structure, "there".
+    """
     for (name, ours), theirs in zip(named_leaves(like).items(), jax.tree.leaves(read), strict=True):
         told = [f"{leaf.dtype} {np.shape(leaf)}" for leaf in (theirs, ours)]
         if told[0] != told[1]:

@@ -34,8 +34,8 @@ class ScaledNoise(NamedTuple):
     offset: int
 
 
-def none_yet(number: int, array: Array) -> Array:
-    """So many directions that are zero.
+def zeros(number: int, array: Array) -> Array:
+    """Directions before any is known.
 
     Args:
       number: of directions.
@@ -45,12 +45,12 @@ def none_yet(number: int, array: Array) -> Array:
       (number, *shape of the array).
     """
     dtype = jnp.result_type(array)
-    long = dtype == jnp.float32 and jnp.size(array) >= native.SMALLEST
-    return jnp.zeros((number, *jnp.shape(array)), _BITS if long else dtype)
+    large = dtype == jnp.float32 and jnp.size(array) >= native.SMALLEST
+    return jnp.zeros((number, *jnp.shape(array)), _BITS if large else dtype)
 
 
 def products(directions: Array, rows: Array) -> Array:
-    """Inner products of each direction, then of each of some arrays, with each of these arrays.
+    """What a Gram matrix needs: V and the rows, one below the other, times the rows transposed.
 
     Args:
       directions: (m, *shape).

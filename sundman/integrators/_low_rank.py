@@ -130,7 +130,7 @@ class LowRankBaoab(KineticLangevin):
         """Zero momentum, no directions yet."""
 
         def none(number: int) -> PyTree:
-            return jax.tree.map(lambda leaf: _directions.none_yet(number, leaf), params)
+            return jax.tree.map(lambda leaf: _directions.zeros(number, leaf), params)
 
         leaves = jax.tree.leaves(params)
         zero = jnp.zeros((), jnp.result_type(jnp.float32, *leaves))
@@ -171,7 +171,7 @@ class LowRankBaoab(KineticLangevin):
         missing = self.T * (jnp.exp(-2.0 * self.gamma * h) - jnp.exp(-2.0 * gamma * h))
         own = gaussian(substream(stream, Purpose.SUBSPACE_NOISE), learnt.variances)
         along = lost * self._along(V, before) + jnp.sqrt(missing) * own[..., self._quiet :]
-        after = self._sum(along, V, keep, before, stream, scale)
+        after = self._sum(along, V, keep, before, _directions.ScaledNoise(stream, scale, 0))
         after, waited = self._late(learnt, after, h, own[..., : self._quiet])
         updates = jax.tree.map(lambda p, q: (0.5 * h * (p + q)).astype(p.dtype), before, after)
         dt = h.astype(state.dt.dtype)
@@ -265,20 +265,17 @@ class LowRankBaoab(KineticLangevin):
         V: PyTree,
         keep: Array,
         position: PyTree,
-        stream: Stream | None = None,
-        scale: Array | None = None,
+        noise: _directions.ScaledNoise | None = None,
     ) -> PyTree:
-        """V by the coefficients ``along``, ``keep`` of a position, and ``scale`` of noise."""
+        """V by the coefficients ``along``, ``keep`` of a position, and noise."""
         last = jnp.broadcast_to(keep, (*along.shape[:-1], 1)).astype(along.dtype)
         leaves, structure = jax.tree.flatten(position)
         each = self._of_each(jnp.concatenate([along, last], -1), len(leaves))
-        offset, sums = 0, []
+        sums = []
         for weights, directions, leaf in zip(each, jax.tree.leaves(V), leaves, strict=True):
-            noise = None
-            if stream is not None and scale is not None:
-                noise = _directions.ScaledNoise(stream, scale, offset)
             sums.append(_directions.weighted_sum(weights, directions, leaf, noise))
-            offset += leaf.size
+            if noise is not None:
+                noise = noise._replace(offset=noise.offset + leaf.size)
         return structure.unflatten(sums)
 
     def _of_each(self, weights: Array, arrays: int) -> Sequence[Array] | Array:

@@ -9,7 +9,7 @@ import jax
 import numpy as np
 
 from sundman._files import sync_directory
-from sundman._trees import difference, with_named_leaves
+from sundman._trees import first_difference, with_named_leaves
 from sundman._types import PyTree, Settings
 from sundman.draws.trust import Divergences
 from sundman.run import fingerprint, hosts
@@ -123,7 +123,7 @@ def _as_state(run: Run, saved: checkpoint.Tree, first: RunState) -> RunState:
                 f"the checkpoint in {run.path} does not fit this sampler's state: {name} has no "
                 f"or an unknown {missing}"
             ) from None
-        if differs := difference(read, like):
+        if differs := first_difference(like, read):
             raise StoreError(
                 f"the checkpoint in {run.path} does not fit this sampler's state: {differs}. "
                 "Another version of sundman made it: its draws can be read here, but to go on the "

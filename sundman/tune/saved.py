@@ -12,7 +12,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from sundman._trees import difference, named_leaves, with_named_leaves
+from sundman._trees import first_difference, named_leaves, with_named_leaves
 from sundman._types import PyTree
 from sundman.store.files import StoreError, plain_json, with_numbers
 from sundman.tune import rounds
@@ -75,7 +75,7 @@ def unpack(content: bytes, problem: Problem, first: WarmUp) -> WarmUp:
             if name.startswith(f"{part}/")
         }
         read = with_named_leaves(like, named)
-        if differs := difference(read, like):
+        if differs := first_difference(like, read):
             raise StoreError(
                 f"the stored warm-up does not fit this sampler's state: {differs}. Another "
                 "version of sundman made it: the run has to be started again"

@@ -174,7 +174,7 @@ def test_a_state_of_another_version_is_told_of_and_its_draws_can_be_read(tmp_pat
     sampler = sundman.compose(integrators.low_rank_baoab(), clocks.constant(0.01))
     given = {"sampler": sampler, "init": jnp.ones(5000)}
     with monkeypatch.context() as earlier:
-        earlier.setattr(_directions, "none_yet", lambda number, x: jnp.zeros((number, *x.shape)))
+        earlier.setattr(_directions, "zeros", lambda number, x: jnp.zeros((number, *x.shape)))
         broken_off(tmp_path / "run", **given)
     jax.clear_caches()  # what was compiled made them as they were
     with pytest.raises(StoreError, match=r"directions.* is float32 .* there and uint16 .* again"):
