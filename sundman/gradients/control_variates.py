@@ -11,7 +11,13 @@ gradients move together and the variance is of order |theta - theta*|^2 instead 
 far from it, it may be larger than that of a plain minibatch. A step costs two gradients of the
 batch. Baker, Fearnhead, Fox, Nemeth (2019), "Control variates for stochastic gradient MCMC".
 
-U is estimated in the same way, U(theta*) + U_B(theta) - U_B(theta*), at no further cost.
+U is estimated so that this is its gradient, row by row and but for a constant,
+
+    U - sum_i l_i(theta*) = delta . sum_i grad l_i(theta*) - log p(theta)
+        + (N/|B|) sum_B [l_i(theta) - l_i(theta*) - delta . grad l_i(theta*)]
+
+with delta = theta - theta*: in single precision a million rows leave no rounding to
+speak of. The whole sum at theta* is never added: it is in ``anchor.value``.
 
 SVRG has them at a snapshot of the chain itself, renewed every k steps:
 
@@ -63,16 +69,27 @@ GIGABYTE = 10**9
 
 
 class Anchor(NamedTuple):
-    """A position with the whole U and its gradient there."""
+    """A position with the likelihood's part of U there, over all rows, and its gradient.
+
+    Of a posterior with a U of its own, ``value`` and ``grads`` are of the whole U.
+    """
 
     position: PyTree
     value: Array
     grads: PyTree
 
 
-def _value_and_grad(
+def is_sum_over_rows(posterior: Posterior) -> bool:
+    """Whether U is a sum over rows and a prior: no subclass has replaced how it is made."""
+    return posterior.overrides("potential", "scaled_loss") is None
+
+
+def _loss_and_grad(
     posterior: Posterior, position: PyTree, batch: Batch | None = None
 ) -> tuple[Array, PyTree]:
+    """The part of U that minibatches estimate, and its gradient."""
+    if is_sum_over_rows(posterior):
+        return jax.value_and_grad(posterior.scaled_loss)(position, batch)
     _, value, grads = posterior.value_and_grad(position, batch)
     return value, dense(grads)
 
@@ -80,7 +97,7 @@ def _value_and_grad(
 def anchored_at(posterior: Posterior, position: PyTree) -> Anchor:
     """U and grad U on all rows, some thousand at a time: the batches' means, by their sizes."""
     if posterior.size <= _ROWS_PER_PASS:
-        return Anchor(position, *_value_and_grad(posterior, position))
+        return Anchor(position, *_loss_and_grad(posterior, position))
     data = posterior.data
     assert isinstance(data, Batch)  # in_memory() refuses streamed data
 
@@ -88,20 +105,20 @@ def anchored_at(posterior: Posterior, position: PyTree) -> Anchor:
         index = number * _ROWS_PER_PASS + jnp.arange(_ROWS_PER_PASS)
         real = index < posterior.size
         x, y = take_rows((data.x, data.y), index)
-        part = _value_and_grad(posterior, position, Batch(x, y, real))
+        part = _loss_and_grad(posterior, position, Batch(x, y, real))
         share = jnp.sum(real) / posterior.size
         return jax.tree.map(lambda a, b: a + (share * b).astype(a.dtype), total, part)
 
-    shapes = jax.eval_shape(lambda at: _value_and_grad(posterior, at), position)
+    shapes = jax.eval_shape(lambda at: _loss_and_grad(posterior, at), position)
     zeros = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), shapes)
     passes = -(-posterior.size // _ROWS_PER_PASS)
     return Anchor(position, *lax.fori_loop(0, passes, add, zeros))
 
 
-def relative_to(
+def change_from(
     anchor: Anchor, posterior: Posterior, position: PyTree, batch: Batch
 ) -> tuple[Array, PyTree]:
-    """U and G by the batch's difference to the anchor.
+    """What a batch says of the change of the likelihood's part of U since the anchor.
 
     Args:
       anchor: where the whole gradient is known.
@@ -110,13 +127,49 @@ def relative_to(
       batch: this step's rows.
 
     Returns:
-      (U, G) at ``position``.
+      The change of the part, row by row, and the gradient of the part at ``position``.
     """
-    here = _value_and_grad(posterior, position, batch)
-    there = _value_and_grad(posterior, anchor.position, batch)
-    return jax.tree.map(
-        lambda whole, one, other: whole + (one - other), (anchor.value, anchor.grads), here, there
-    )
+    if posterior.overrides("potential", "scaled_loss", "log_likelihood"):
+        here, there = (_loss_and_grad(posterior, at, batch) for at in (position, anchor.position))
+        change, slopes = here[0] - there[0], (here[1], there[1])
+    else:
+        x, y, mask = batch
+        rows = len(jax.tree.leaves(y)[0]) if mask is None else jnp.sum(mask)
+
+        def of_rows(at: PyTree) -> Array:
+            losses = -posterior.pointwise(at, x, y)
+            return losses if mask is None else jnp.where(mask, losses, 0.0)
+
+        ends = [jax.vjp(of_rows, at) for at in (position, anchor.position)]
+        scale = jnp.asarray(posterior.size / rows, ends[0][0].dtype)
+        change = scale * jnp.sum(ends[0][0] - ends[1][0])
+        each = jnp.broadcast_to(scale, ends[0][0].shape)
+        slopes = tuple(back(each)[0] for _, back in ends)
+    known = jax.tree.map(lambda whole, other: whole - other, anchor.grads, slopes[1])
+    delta = jax.tree.map(jnp.subtract, position, anchor.position)
+    along = sum(jax.tree.leaves(jax.tree.map(lambda a, b: jnp.sum(a * b), known, delta)))
+    return change + along, jax.tree.map(jnp.add, known, slopes[0])
+
+
+def relative_to(
+    anchor: Anchor, posterior: Posterior, position: PyTree, batch: Batch
+) -> tuple[Array, PyTree]:
+    """U, less ``anchor.value``, and G by the batch's difference to the anchor.
+
+    Args:
+      anchor: where the whole gradient is known.
+      posterior: whose gradient it is.
+      position: where.
+      batch: this step's rows.
+
+    Returns:
+      (U - ``anchor.value``, G) at ``position``.
+    """
+    change, grads = change_from(anchor, posterior, position, batch)
+    if not is_sum_over_rows(posterior):
+        return change, grads
+    _, value, grads = posterior.add_prior(position, change, grads)
+    return value, dense(grads)
 
 
 def check_anchor(anchor: PyTree, position: PyTree) -> None:
@@ -143,7 +196,7 @@ class ControlVariate(GradientEstimator):
     def __call__(
         self, stream: Stream, position: PyTree, batch: BatchLike | None = None
     ) -> tuple[Array, PyTree]:
-        """(U, G) estimated on this step's rows."""
+        """(U - ``anchor.value``, G) estimated on this step's rows."""
         check_anchor(self.anchor.position, position)
         rows = self.batches.batch(stream, batch)
         return relative_to(self.anchor, self.posterior, position, rows)
@@ -162,7 +215,7 @@ def control_variate(
       order: of the rows, as in :func:`minibatch`.
 
     Returns:
-      The estimator.
+      The estimator. Its U is less by the part of U at theta* that minibatches estimate.
     """
     batches = in_memory("control_variate", posterior, batch_size, order)
     position = posterior.position(at)
@@ -218,7 +271,8 @@ class Svrg(RemembersGradients):
 
         memory = lax.cond(anywhere(due), renew, lambda old: old, memory)
         rows = self.batches.batch(stream, batch)
-        return *relative_to(memory, self.posterior, position, rows), memory
+        value, grads = relative_to(memory, self.posterior, position, rows)
+        return memory.value + value, grads, memory
 
 
 def svrg(

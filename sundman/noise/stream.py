@@ -119,6 +119,7 @@ class Purpose(IntEnum):
     SCALE_MOVES = 10
     POSITION_NOISE = 11
     SUBSPACE_NOISE = 12
+    CENTRE = 13
 
 
 class Stream(NamedTuple):

@@ -20,7 +20,8 @@ from sundman.draws import Draws
 from sundman.draws.draws import open_draws
 from sundman.draws.stored import ended_of
 from sundman.draws.trust import AllDivergedError, DivergenceError, Ended
-from sundman.run import fingerprint, hosts
+from sundman.run import centred, fingerprint, hosts
+from sundman.run.centred import Found
 from sundman.run.devices import Layout, choose
 from sundman.run.disk_sink import DiskSink, Stop, interruption, to_checkpoint
 from sundman.run.execute import execute
@@ -50,7 +51,7 @@ from sundman.watch.events import ScalarLogger, Watcher, watched
 from sundman.watch.log import RunLog, as_watchers
 from sundman.watch.progress import ProgressOption, all_watchers
 
-_WARM_UP, _TUNING = "warm-up.npz", "tuning.npz"
+_WARM_UP, _TUNING, _CENTRE = "warm-up.npz", "tuning.npz", "centre.npz"
 _GIVEN_AGAIN = {"target": "it was begun with resume=True, which leaves its target to the caller"}
 
 
@@ -204,10 +205,11 @@ def _stored_spec(given: Mapping[str, object], run: Run) -> RunSpec:
     """What was asked of a run, as it is stored and with what is given again."""
     call = run.call(given)
     names = {field.name for field in fields(RunSpec)}
-    if not {*call} <= names or not names - {*call} <= {"tuning", "until"}:
+    if not {*call} <= names or not names - {*call} <= {"tuning", "until", "gradient"}:
         raise StoreError(f"{run.path / 'call.json'} is damaged: it is not the call of a run")
     try:  # it may have become longer, or have another rule now
         rule = run.about.get("until") and Until(**run.about["until"])
+        call.setdefault("gradient", "minibatch")  # of a run begun before there was a choice
         spec = replace(RunSpec(**call), draws=run.about["draws"], until=rule)
         check_spec(spec)
     except (ValueError, TypeError, AttributeError) as error:
@@ -254,7 +256,8 @@ def start_stored(
     there = hosts.highest(int(hosts.is_first() and exists(where)))[0]
     if resume and there:
         return _continue(open_run(where), lambda _: spec, watching)
-    warm = None if spec.auto is None else begin_warm_up(spec)
+    spec, found = centred.settled(spec)
+    warm = None if spec.auto is None else begin_warm_up(spec, found)
     setup, state = _prepared(spec, layout, warm)
     like, shapes = fingerprint.layout(spec, setup, state)
     about = fingerprint.describe(spec, setup, state, like)
@@ -271,6 +274,8 @@ def start_stored(
     )
     run = open_run(where) if created is None else created
     try:
+        if hosts.is_first() and found.centre is not None:
+            run.write_file(_CENTRE, centred.pack(found, run.id))
         if not resume and hosts.is_first():
             _say_how_to_resume(run)
         if warm is not None:
@@ -357,6 +362,25 @@ def _tuned(
     return spec, setup, state
 
 
+def _settled(run: Run, spec: RunSpec) -> tuple[RunSpec, Found]:
+    """What was asked, with what the run has decided about its gradient, and its first centre."""
+    known = run.about["settings"]
+    if spec.auto is not None and spec.gradient is None and "gradient" in known:
+        spec = replace(spec, gradient=known["gradient"])
+    stored = run.file(_CENTRE)
+    if stored is None or spec.gradient != "control_variate":
+        return centred.settled(spec)
+    try:
+        run.check_owner(_CENTRE, owner_of(stored))
+        found = centred.unpack(stored)
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise StoreError(
+            f"{run.path / _CENTRE} is damaged: {error!r:.200}. Remove it, and sundman.resume "
+            "makes it again"
+        ) from None
+    return centred.with_centre(spec, found), found
+
+
 def _saved_warm_up(run: Run, saved: bytes, problem: Problem, first: WarmUp) -> WarmUp:
     """The warm-up of a run as far as it was saved.
 
@@ -395,10 +419,12 @@ def _continue(
         run = open_run(run.path)  # which another process may have made longer by now
         run.lock = lock
         hosts.on_first(lambda: clean(run))
-        spec = asked(run)
+        spec, found = _settled(run, asked(run))
         layout = watching.layout_of(spec)
         first_draws = run.about.get("first_draws", spec.draws)
-        warm = None if spec.auto is None else begin_warm_up(replace(spec, draws=first_draws))
+        warm = None
+        if spec.auto is not None:
+            warm = begin_warm_up(replace(spec, draws=first_draws), found)
         size = size_of(run)
         setup, first = _prepared(spec, layout, warm, size)
         refuse_another(run, spec, setup, first)

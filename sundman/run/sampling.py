@@ -16,6 +16,7 @@ from sundman._types import PyTree
 from sundman.draws import Draws
 from sundman.native import native_noise
 from sundman.run import devices, hosts
+from sundman.run.centred import with_control_variate
 from sundman.run.execute import execute
 from sundman.run.fingerprint import check_hosts
 from sundman.run.inputs import TargetLike, one_target, settle_temperature, settle_units
@@ -47,6 +48,7 @@ def sample(
     draws: int | None = None,
     batch_size: int | None = None,
     replace: bool | None = None,
+    gradient: str | None = None,
     collect: Callable[[PyTree], PyTree] | None = None,
     online: Callable[[PyTree], PyTree] | None = None,
     weighting: str | None = None,
@@ -83,10 +85,15 @@ def sample(
       thin_time: keep ``draws`` positions this much physical time apart instead; they are an
         unweighted sample.
       draws: the number of draws per chain, in place of ``steps``.
-      batch_size: rows of the posterior's data per gradient; all if not given. Without
-        replacement within an epoch, unless ``replace``.
+      batch_size: rows of the posterior's data per gradient. If not given, all; or as many as suit a
+        control variate, where there is one. Without replacement within an epoch, unless
+        ``replace``.
       replace: rows drawn with replacement. If not given, without; but with it where a sampler that
         tunes itself takes the noise of the minibatches out, which then must be independent.
+      gradient: ``"minibatch"``, or ``"control_variate"``, whose noise does not grow with the number
+        of rows: minibatches say only what has changed since a centre, which is looked for first. If
+        not given, a sampler that tunes itself takes what costs less for an effective draw, and any
+        other plain minibatches. With a control variate ``potential`` is recorded less a constant.
       collect: keep ``collect(position)`` instead of the position.
       online: average ``online(position)`` over the draws in constant memory, into
         ``draws.online``.
@@ -163,8 +170,11 @@ def sample(
         native=native_noise() and not shard_parameters,  # the kernels take whole arrays
         auto=asked if isinstance(asked, Auto) else None,
         until=until,
+        gradient=gradient,
     )
     check_spec(spec)
+    if spec.auto is None and gradient == "control_variate":
+        spec = with_control_variate(spec)
     if checkpoint_every is not None:
         check.count("checkpoint_every", checkpoint_every, least=1)
     if store is None and (resume or checkpoint_every is not None):

@@ -22,8 +22,10 @@ from sundman.draws.online import RunningAverage
 from sundman.draws.trust import Divergences
 from sundman.gradients import GradientEstimator, RemembersGradients, Streamed
 from sundman.noise import Purpose, Stream, fold, key_words
+from sundman.posterior import Posterior
 from sundman.recipes.kinetic import baoab
-from sundman.run import hosts, inputs, schedule
+from sundman.run import centred, hosts, inputs, schedule
+from sundman.run.centred import Found
 from sundman.run.devices import Layout
 from sundman.run.engines import ByTime, Engine, InMemory, Streaming, most_batches
 from sundman.run.guard import Guard, rise_scale, size_of
@@ -35,7 +37,7 @@ from sundman.run.step import Plan, coldest
 from sundman.samplers import Sampler, SamplerState
 from sundman.tune.saved import pack, unpack
 from sundman.tune.state import Problem, WarmUp
-from sundman.tune.warm_up import Start, begin, finish, warm_up
+from sundman.tune.warm_up import Start, begin, begin_at_centre, finish, warm_up
 from sundman.value import static
 
 _MOST_OCTAVES = 40
@@ -100,7 +102,7 @@ def prepare(
       layout: the devices it is going to be on; one, if not given.
     """
     layout = layout or Layout(spec.chains)
-    gradient = inputs.as_gradient(spec.target, spec.batch_size, spec.replace)
+    gradient = centred.gradient_of_run(spec)
     if spec.thin_time is not None and isinstance(gradient, Streamed):
         raise ValueError("thin_time needs in-memory data: host batches come step by step")
     sampler = spec.sampler
@@ -304,10 +306,27 @@ def copies(positions: PyTree, number: int) -> PyTree:
     return jax.tree.map(lambda leaf: jnp.repeat(leaf[:, None], number, axis=1), positions)
 
 
-def begin_warm_up(spec: RunSpec) -> tuple[Problem, WarmUp]:
-    """The warm-up of a run before its first window."""
+def begin_warm_up(spec: RunSpec, found: Found) -> tuple[Problem, WarmUp]:
+    """The warm-up of a run before its first window.
+
+    Args:
+      spec: what was asked, with how its gradient is estimated.
+      found: the centre of its control variate, or why there is none.
+    """
     assert spec.auto is not None
     temperature = inputs.tuning_temperature(spec.target, spec.auto.temperature)
+    if found.centre is not None:
+        assert isinstance(spec.target, Posterior)
+        positions = inputs.first_positions(spec.target, spec.init, spec.chains, spec.per_chain)
+        return begin_at_centre(
+            spec.auto,
+            spec.target,
+            found.centre,
+            inputs.first_of(positions),
+            spec.chains,
+            temperature,
+            spec.key,
+        )
     of_rows = spec.batch_size is not None  # the noise is measured on independent minibatches
     gradient = inputs.as_gradient(spec.target, spec.batch_size, of_rows)
     if isinstance(gradient, Streamed):
@@ -327,6 +346,7 @@ def begin_warm_up(spec: RunSpec) -> tuple[Problem, WarmUp]:
         independent=not of_rows or spec.replace or spec.chooses_rows,
         most_burn_in=spec.draws * spec.thin // 2,
         native=spec.native,
+        no_centre=found.reason,
     )
 
 
@@ -340,7 +360,8 @@ def with_tuned_sampler(spec: RunSpec, problem: Problem, warm: WarmUp) -> tuple[R
 
 def warmed_up(spec: RunSpec) -> tuple[RunSpec, Start]:
     """The run after its warm-up, and where it begins."""
-    problem, first = begin_warm_up(spec)
+    spec, found = centred.settled(spec)
+    problem, first = begin_warm_up(spec, found)
     warm = as_first_process(problem, first, warm_up(problem, first))
     return with_tuned_sampler(spec, problem, warm)
 

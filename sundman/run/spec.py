@@ -20,6 +20,7 @@ from sundman.tune import Auto, Tuning
 from sundman.value import settings_of
 
 ON_DIVERGENCE = ("freeze", "raise", "restart")
+GRADIENTS = ("minibatch", "control_variate")
 WEIGHTINGS = ("leaving", "arriving", "symmetric", "equal")
 _MOST_STEPS = 2**32 - 1
 
@@ -105,7 +106,8 @@ class RunSpec:
     """What was asked: the arguments of :func:`sundman.sample` that make a run what it is.
 
     Where the sampler was to tune itself, ``auto`` is what was asked of it, ``tuning`` what it found
-    and ``sampler`` the one it made; ``chooses_rows``: it may decide about ``replace``.
+    and ``sampler`` the one it made; ``chooses_rows``: it may decide about ``replace``. ``gradient``
+    is how minibatches estimate the gradient; None while that is open, or where nothing was asked.
     """
 
     target: TargetLike
@@ -130,6 +132,7 @@ class RunSpec:
     chooses_rows: bool = False
     tuning: Tuning | None = None
     until: Until | None = None
+    gradient: str | None = None
 
     @property
     def settings(self) -> Settings:
@@ -144,6 +147,8 @@ class RunSpec:
         if self._is_biased:
             facts["biased"] = True
         run["on_divergence"] = self.on_divergence
+        if self.gradient is not None:
+            run["gradient"] = self.gradient
         if self.until is not None:
             run["until"] = str(self.until)
         if self.auto is not None and self.tuning is None:
@@ -210,6 +215,8 @@ def check_spec(spec: RunSpec) -> None:
     check.count("chains", spec.chains, least=1)
     check.choice("weighting", spec.weighting, WEIGHTINGS)
     check.choice("on_divergence", spec.on_divergence, ON_DIVERGENCE)
+    if spec.gradient is not None:
+        check.choice("gradient", spec.gradient, GRADIENTS)
     for name in spec.stats:
         check.choice("stats", name, STATS)
     for name, function in (("collect", spec.collect), ("online", spec.online)):

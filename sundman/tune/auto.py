@@ -184,6 +184,29 @@ class Chosen(NamedTuple):
         return compose(integrators.whitened(inside, L), clock)
 
 
+class ControlVariateAt(NamedTuple):
+    """The control variate of a tuned run.
+
+    Attributes:
+      position: the centre.
+      grads: the likelihood's part of grad U there, over all rows.
+      batch_size: rows of a minibatch.
+      potential: the likelihood's part of U at the first centre, which a run leaves away.
+      noise: the largest eigenvalue of the covariance of a minibatch's noise at typical positions,
+        in coordinates of unit size.
+      plain: without the control variate.
+      passes: over all rows that the centre took, about.
+    """
+
+    position: PyTree
+    grads: PyTree
+    batch_size: int
+    potential: float
+    noise: float
+    plain: float
+    passes: float
+
+
 @dataclass(frozen=True)
 class Tuning:
     """What the warm-up saw and chose.
@@ -201,6 +224,7 @@ class Tuning:
       bias: the scale of the bias that the step leaves, in units of an observable's standard
         deviation, from its energy error; 0 if it is not known.
       why: what was chosen and why, in words.
+      control_variate: where it is, if the run has one.
     """
 
     chosen: Chosen
@@ -210,6 +234,7 @@ class Tuning:
     noise_limited: float
     bias: float
     why: str
+    control_variate: ControlVariateAt | None = None
 
     @property
     def sampler(self) -> Sampler:
@@ -246,6 +271,11 @@ class Tuning:
             arrays |= {f"sigma/{name}": leaf for name, leaf in named_leaves(sigma).items()}
         numbers = self.chosen._replace(scale=None, sigma=None)._asdict()
         plain = {name: getattr(self, name) for name in _PLAIN}
+        if (anchor := self.control_variate) is not None:
+            for part in _ANCHOR:
+                named = named_leaves(getattr(anchor, part))
+                arrays |= {f"{part}/{name}": np.asarray(leaf) for name, leaf in named.items()}
+            plain["control_variate"] = anchor._replace(position=None, grads=None)._asdict()
         windows = [window._asdict() for window in self.windows]
         return {**plain, "windows": windows, "chosen": numbers}, arrays
 
@@ -275,11 +305,17 @@ class Tuning:
 
         chosen["scale"] = tree("scale", 0 if chosen["dense"] else position)
         chosen["sigma"] = tree("sigma", position)
+        anchor = plain.get("control_variate")
+        if anchor is not None:
+            parts = {part: tree(part, position) for part in _ANCHOR}
+            anchor = ControlVariateAt(**{**anchor, **parts})
         return cls(
             chosen=Chosen(**chosen),
             windows=tuple(WarmUpWindow(**window) for window in plain["windows"]),
             **{name: plain[name] for name in _PLAIN},
+            control_variate=anchor,
         )
 
 
+_ANCHOR = ("position", "grads")
 _PLAIN = ("gradients", "converged", "noise_limited", "bias", "why")

@@ -19,7 +19,7 @@ from sundman.tune import rounds
 from sundman.tune.auto import WarmUpWindow
 from sundman.tune.state import Movers, Problem, WarmUp
 
-_ARRAYS = ("scale", "steps", "noise", "hessian")
+_ARRAYS = ("scale", "steps", "noise", "hessian", "anchor")
 _TREES = ("walk", "movers")
 
 

@@ -12,9 +12,11 @@ import numpy as np
 
 from sundman._types import PyTree
 from sundman.gradients import GradientEstimator
+from sundman.posterior import Posterior
 from sundman.samplers import SamplerState
 from sundman.tune import scales
 from sundman.tune.auto import CLOCK_A, CLOCK_R, Auto, WarmUpWindow
+from sundman.tune.centre import Centre, estimator_at
 from sundman.tune.loops import Dynamics, Walk
 
 NOISE_SHARE = 0.5  # of the momentum's fluctuation that the gradient noise may supply
@@ -40,6 +42,9 @@ class Problem(NamedTuple):
       most_burn_in: steps of burn-in at most, where there are rounds.
       by_gradient: whether U has no noise although the gradient has.
       native: whether rounds use the native kernels, as the run does.
+      posterior: of the gradient, where there is a centre.
+      centre: where the first control variate is; None: there is none.
+      no_centre: why not, if one was looked for.
     """
 
     auto: Auto
@@ -53,6 +58,9 @@ class Problem(NamedTuple):
     most_burn_in: int
     by_gradient: bool = False
     native: bool = False
+    posterior: Posterior | None = None
+    centre: Centre | None = None
+    no_centre: str = ""
 
     @property
     def by_rounds(self) -> bool:
@@ -103,6 +111,8 @@ class WarmUp:
       noise: the covariance of the gradient noise, where L is a matrix.
       hessian: the sum of the mean Hessians so far, where there is noise and L is a matrix.
       hessians: how many.
+      anchor: where the control variate is, and the likelihood's part of the gradient there, (2, d),
+        if there is one.
       movers: the chains, where there are rounds.
       made: steps of the rounds.
       level: U and the likelihood's part of it at the end of the round before.
@@ -129,6 +139,7 @@ class WarmUp:
     noise: np.ndarray = field(default_factory=lambda: np.zeros(0))
     hessian: np.ndarray = field(default_factory=lambda: np.zeros(0))
     hessians: int = 0
+    anchor: np.ndarray = field(default_factory=lambda: np.zeros(0))
     movers: Movers | None = None
     made: int = 0
     level: tuple[float, ...] = ()
@@ -160,10 +171,18 @@ def _energy_error(problem: Problem, warm: WarmUp) -> float:
     return warm.share * min(auto.aim(chains), auto.aim_of_a_direction(chains) * warm.stiff)
 
 
+def gradient_of(problem: Problem, warm: WarmUp) -> GradientEstimator:
+    """U and its gradient, with the control variate where it is by now."""
+    if problem.posterior is None or problem.centre is None:
+        return problem.gradient
+    where, slope = warm.anchor
+    return estimator_at(problem.posterior, problem.example, where, slope, problem.centre.batch_size)
+
+
 def dynamics(problem: Problem, warm: WarmUp, *, gain: float = 1.0) -> Dynamics:
     """How the chains move in the next window."""
     return Dynamics(
-        problem.gradient,
+        gradient_of(problem, warm),
         problem.example,
         jax.device_put(warm.scale.astype(warm.walk.position.dtype)),
         problem.temperature,

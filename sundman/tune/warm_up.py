@@ -27,8 +27,10 @@ from jax.flatten_util import ravel_pytree
 from sundman._types import PyTree
 from sundman.gradients import GradientEstimator, RemembersGradients
 from sundman.noise import Purpose, Stream, fold, gaussian, key_words, substream
+from sundman.posterior import Posterior
 from sundman.tune import rounds, windows
-from sundman.tune.auto import Auto, Chosen, Tuning
+from sundman.tune.auto import Auto, Chosen, ControlVariateAt, Tuning
+from sundman.tune.centre import Centre, estimator_at
 from sundman.tune.loops import Dynamics, Walk, bracket, evaluate, gave_up
 from sundman.tune.state import (
     Movers,
@@ -40,6 +42,7 @@ from sundman.tune.state import (
 
 _BIAS_SCALE = 0.35  # the bias of an average over its sd and sqrt(v): see docs/bias.md
 _FEW_STIFF = 0.1  # a share of the directions so small is worth a word
+_FIRST_STEP = 0.25  # in coordinates of unit size
 _NOISE_VARIES = 0.05  # the covariance of the noise over the law, as a share of it
 
 
@@ -80,6 +83,7 @@ def begin(
     independent: bool = True,
     most_burn_in: int = 10_000,
     native: bool = False,
+    no_centre: str = "",
 ) -> tuple[Problem, WarmUp]:
     """The problem, and the warm-up before its first window; raises if nothing can start here.
 
@@ -93,6 +97,7 @@ def begin(
       independent: whether minibatches will be independent of each other in the run.
       most_burn_in: steps of burn-in at most, where the sampler itself burns in.
       native: whether rounds use the native kernels.
+      no_centre: why there is no control variate, if one was looked for.
     """
     walk, same_gradient, same_value = _start(gradient, positions, key, np.float32(temperature))
     exact = bool(same_gradient) and bool(same_value)
@@ -100,14 +105,7 @@ def begin(
     d = walk.position.shape[1]
     if d == 0:
         raise TuningError("the position has no coordinate: there is nothing to sample")
-    value, grads = np.asarray(walk.value), np.asarray(walk.grads)
-    bad = np.flatnonzero(~(np.isfinite(value) & np.isfinite(grads).all(1)))
-    if len(bad):
-        norm = float(np.linalg.norm(grads[bad[0]]))
-        raise TuningError(
-            f"U and its gradient must be finite where a chain begins: at the first position of "
-            f"chain {bad[0]} U = {value[bad[0]]:.6g} and |grad U| = {norm:.6g}; give another init"
-        )
+    _check_finite(walk)
     example = jax.tree.map(lambda leaf: leaf[0], positions)
     matrix = d <= auto.dense_up_to and (exact or auto.method != "low_rank_baoab")
     problem = Problem(
@@ -121,6 +119,7 @@ def begin(
         independent,
         most_burn_in,
         native=native,
+        no_centre=no_centre,
     )
     # Rounds take no noise out, so there the kick of the noise must count as an error of the step.
     problem = problem._replace(by_gradient=by_gradient and not problem.by_rounds)
@@ -134,6 +133,69 @@ def begin(
     h = float(h)
     cost = problem.cost * (int(trials) + 1)
     return problem, dataclasses.replace(warm, h=h, gamma=0.3 / h, gradients=cost)
+
+
+def _check_finite(walk: Walk) -> None:
+    value, grads = np.asarray(walk.value), np.asarray(walk.grads)
+    bad = np.flatnonzero(~(np.isfinite(value) & np.isfinite(grads).all(1)))
+    if len(bad):
+        norm = float(np.linalg.norm(grads[bad[0]]))
+        raise TuningError(
+            f"U and its gradient must be finite where a chain begins: at the first position of "
+            f"chain {bad[0]} U = {value[bad[0]]:.6g} and |grad U| = {norm:.6g}; give another init"
+        )
+
+
+def begin_at_centre(
+    auto: Auto,
+    posterior: Posterior,
+    centre: Centre,
+    example: PyTree,
+    chains: int,
+    temperature: float,
+    key: Array,
+) -> tuple[Problem, WarmUp]:
+    """The problem and the warm-up of chains that begin around a centre, with a control variate.
+
+    They begin at draws of the normal law that U has there, so that there is no descent.
+
+    Args:
+      auto: what was asked.
+      posterior: with its data in memory.
+      centre: of it.
+      example: a position.
+      chains: how many.
+      temperature: T.
+      key: of the run.
+    """
+    flat, unravel = ravel_pytree(example)
+    anchor = np.stack([centre.position, centre.grads])
+    gradient = estimator_at(posterior, example, *anchor, centre.batch_size)
+    words = np.asarray(fold(key_words(key), 1, Purpose.CENTRE), np.uint32).tolist()
+    away = np.random.default_rng(words).normal(size=(chains, flat.size)) @ centre.scale.T
+    first = (centre.position + math.sqrt(temperature) * away).astype(flat.dtype)
+    positions = jax.vmap(unravel)(jnp.asarray(first))
+    walk, *_ = _start(gradient, positions, key, np.float32(temperature))
+    _check_finite(walk)
+    problem = Problem(
+        auto,
+        gradient,
+        gradient,
+        example,
+        temperature,
+        exact=False,
+        matrix=True,
+        independent=True,
+        most_burn_in=0,
+        posterior=posterior,
+        centre=centre,
+    )
+    hessian = np.linalg.inv(centre.scale @ centre.scale.T)
+    left = windows.lengths(auto, exact=False)
+    warm = WarmUp(
+        walk, _FIRST_STEP, 1.0, centre.scale, left=left, descending=False, gradients=problem.cost
+    )
+    return problem, dataclasses.replace(warm, anchor=anchor, hessian=hessian, hessians=1)
 
 
 def _explain_no_step(h: float, first: float) -> None:
@@ -223,6 +285,20 @@ def _tuning(problem: Problem, warm: WarmUp, chosen: Chosen) -> Tuning:
         noise_limited=limited,
         bias=_bias(problem, warm, v) if warm.records else 0.0,
         why=_describe_choice(problem, warm, limited) if warm.records else "",
+        control_variate=_control_variate(problem, warm),
+    )
+
+
+def _control_variate(problem: Problem, warm: WarmUp) -> ControlVariateAt | None:
+    """Where the control variate is, and what it was measured to do."""
+    centre = problem.centre
+    if centre is None:
+        return None
+    flat, unravel = ravel_pytree(problem.example)
+    where, slope = (unravel(jnp.asarray(each, flat.dtype)) for each in warm.anchor)
+    noise = warm.records[-1].noise if warm.records else centre.noise
+    return ControlVariateAt(
+        where, slope, centre.batch_size, centre.potential, noise, centre.plain, centre.passes
     )
 
 
@@ -260,6 +336,15 @@ def _describe_choice(problem: Problem, warm: WarmUp, limited: float) -> str:
     if warm.stiff < _FEW_STIFF:
         about = max(1, round(warm.stiff * d))
         text += f"; the step is set by the stiffest directions, about {about} of them"
+    if (centre := problem.centre) is not None:
+        text += (
+            f"; minibatches of {centre.batch_size} rows with a control variate, whose noise is "
+            f"{warm.records[-1].noise:.2g} where plain ones have {centre.plain:,.3g} (1 is the "
+            f"posterior's own size), its centre found with about {centre.passes:.2g} passes over "
+            "all rows"
+        )
+    elif problem.no_centre:
+        text += f"; no control variate: {problem.no_centre}"
     if limited < 0.5:
         text += (
             f"; the noise of the minibatches limits the step, {1 / limited:.1f} times longer "

@@ -11,9 +11,11 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from sundman.noise import Purpose, Stream, gaussian, substream
+from sundman.gradients.full_data import curvature, full_pass, row_noise
+from sundman.noise import Purpose, Stream, fold, gaussian, substream
 from sundman.tune import scales
 from sundman.tune.auto import CLOCK_M, Auto, WarmUpWindow
+from sundman.tune.centre import rows_of_hessian
 from sundman.tune.loops import MOST_SUB_WINDOWS, SUB, Sums, Traces, Walk, mean_hessian, window
 from sundman.tune.state import (
     NOISE_SHARE,
@@ -41,6 +43,8 @@ _HESSIANS = 16  # minibatches that a mean Hessian is of, all chains together
 _FEWEST_ROWS = 16  # of gradients that say how many directions are stiff
 _MOST_ROWS = 4000  # of positions, all chains together, that say how wide the law is
 _MOST_PRODUCTS = 1000  # rows that are multiplied with each other
+_RECENTRED = 3  # windows before the one after which the control variate moves
+_POSITIONS, _ROWS_OF_NOISE = 256, 128  # by which the noise of a control variate is known to 2%
 _ROW_NUMBERS = 2**24  # kept of positions, of gradients and of their changes
 
 
@@ -170,7 +174,9 @@ def _after_window(problem: Problem, warm: WarmUp, result: _WindowResult) -> Warm
     chains, d = warm.walk.position.shape
     T = problem.temperature
     done = warm.number_of("window")
-    if not problem.exact and warm.scale.ndim == 2 and done % 2 == 0:
+    if problem.centre is not None:
+        warm = _recentred(problem, warm, result) if done == _RECENTRED else warm
+    elif not problem.exact and warm.scale.ndim == 2 and done % 2 == 0:
         warm = _with_hessian(problem, warm)
     warm = rescaled(warm, _new_scale(problem, warm, result))
     inside = scales.inward(warm.scale, result.kept("g").reshape(-1, d))
@@ -203,6 +209,45 @@ def _after_window(problem: Problem, warm: WarmUp, result: _WindowResult) -> Warm
         left=warm.left[1:],
     )
     return _record(warm, result, "window", width, loudest)
+
+
+def _recentred(problem: Problem, warm: WarmUp, result: _WindowResult) -> WarmUp:
+    """With the control variate, and the Hessian, at the mean of the chains."""
+    assert problem.posterior is not None
+    posterior, example = problem.posterior, problem.example
+    sums = result.sums
+    mean = (np.asarray(sums.origin) + np.asarray(sums.x) / float(sums.n)).mean(axis=0)
+    if not np.isfinite(mean).all():
+        return warm
+    slope = full_pass(posterior, example, mean[None], mean).losses[0]
+    rows = rows_of_hessian(warm.coordinates, posterior.size)
+    hessian = curvature(posterior, example, mean, mean, _words(warm), rows).hessian
+    anchor = np.stack([mean, slope])
+    return dataclasses.replace(warm, anchor=anchor, hessian=hessian, hessians=1)
+
+
+def _words(warm: WarmUp) -> Array:
+    """A key for rows that are looked at between two windows."""
+    return fold(warm.walk.key[0], len(warm.records), Purpose.CENTRE)
+
+
+def _noise_at(problem: Problem, warm: WarmUp, positions: np.ndarray) -> np.ndarray:
+    """The covariance of the noise of a minibatch, averaged over positions (row, chain, d)."""
+    assert problem.posterior is not None
+    assert problem.centre is not None
+    every = positions.reshape(-1, warm.coordinates)
+    some = every[:: max(1, len(every) // _POSITIONS)][:_POSITIONS]
+    noise = row_noise(
+        problem.posterior,
+        problem.example,
+        some,
+        warm.anchor[0],
+        warm.scale,
+        _words(warm),
+        rows=_ROWS_OF_NOISE,
+    )
+    back = np.linalg.inv(warm.scale)
+    return back.T @ noise.change @ back / problem.centre.batch_size
 
 
 def _with_hessian(problem: Problem, warm: WarmUp) -> WarmUp:
@@ -328,6 +373,11 @@ def _after_last(problem: Problem, warm: WarmUp, result: _WindowResult) -> WarmUp
     if problem.exact:
         settled *= _share_for_jumps(result) ** (1 / 6)
     width, loudest = warm.records[-1].width, warm.records[-1].noise
+    if problem.centre is not None:
+        noise = _noise_at(problem, warm, result.kept("x"))
+        loudest = float(np.linalg.eigvalsh(warm.scale.T @ noise @ warm.scale)[-1])
+        longest = 2.0 * NOISE_SHARE * warm.gamma * problem.temperature / max(loudest, 1e-12)
+        warm = dataclasses.replace(warm, noise=noise, longest=longest)
     if not again:
         warm = dataclasses.replace(warm, h=float(min(settled, warm.longest)))
     warm = _record(warm, result, "last", width, loudest)

@@ -73,6 +73,8 @@ def test_on_average_the_whole_gradient(name, more):
     steps = np.setdiff1d(np.arange(30_000), np.arange(0, 30_000, 5)).astype(np.uint32)
     values, grads = many(estimator, steps)
     value, whole = jax.jit(jax.value_and_grad(POSTERIOR.potential))(HERE)
+    if name == "control_variate":  # which leaves the sum over rows at its point away
+        values = values + float(estimator.anchor.value)
     for found, wanted in ((values, value), (grads, whole["w"])):
         error = found.std(axis=0) / np.sqrt(len(steps))
         assert np.all(np.abs(found.mean(axis=0) - np.asarray(wanted)) < 5 * error + 1e-4)

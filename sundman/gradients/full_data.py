@@ -1,0 +1,267 @@
+"""Passes over all rows of a posterior, or many: what a run looks at them for.
+
+Rows come some thousand at a time, and differences to a reference are taken row by row before
+anything is summed, so that U of a million rows keeps its digits in single precision; the sums of
+the pieces are added up in double precision on the host. Positions are vectors here.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array, lax
+from jax.flatten_util import ravel_pytree
+
+from sundman._types import PyTree
+from sundman.data.batches import permute, random_rows, take_rows
+from sundman.noise import Stream
+from sundman.posterior import Batch, Posterior
+
+_ROWS = 16_384  # of a piece of a pass
+_ROWS_OF_HESSIAN = 2_048
+_ELEMENTS = 2**24  # numbers that a piece of a pass holds at a time, about
+
+
+class FullPass(NamedTuple):
+    """U and its gradient at some positions, on all rows, in double precision.
+
+    Attributes:
+      value: U less U at the reference, (position,).
+      grads: (position, d).
+      losses: the likelihood's part of ``grads``, (position, d).
+      reference: the likelihood's part of U at the reference.
+    """
+
+    value: np.ndarray
+    grads: np.ndarray
+    losses: np.ndarray
+    reference: float
+
+
+class Curvature(NamedTuple):
+    """U, its gradient and Hessian on some rows, scaled to all of them.
+
+    Attributes:
+      value: U less U at another position.
+      grads: (d,).
+      hessian: (d, d).
+    """
+
+    value: float
+    grads: np.ndarray
+    hessian: np.ndarray
+
+
+def _rows_of(posterior: Posterior, index: Array) -> tuple[PyTree, PyTree]:
+    data = posterior.data
+    assert isinstance(data, Batch)  # whoever asks has seen to it
+    return take_rows((data.x, data.y), index)
+
+
+@partial(jax.jit, static_argnames=("rows",))
+def _piece(
+    posterior: Posterior, example: PyTree, at: Array, reference: Array, first: Array, *, rows: int
+) -> tuple[Array, Array, Array]:
+    """Sums over some rows of l_i - l_i(reference), of their gradients, and of l_i(reference)."""
+    unravel = ravel_pytree(example)[1]
+    index = first + jnp.arange(rows)
+    real = index < posterior.size
+    x, y = _rows_of(posterior, index)
+
+    def losses(flat: Array) -> Array:
+        return jnp.where(real, -posterior.log_likelihood_of_rows(unravel(flat), x, y), 0.0)
+
+    there = losses(reference)
+
+    def one(flat: Array) -> tuple[Array, Array]:
+        here, back = jax.vjp(losses, flat)
+        return jnp.sum(here - there), back(jnp.ones_like(here))[0]
+
+    change, slopes = lax.map(one, at)
+    return change, slopes, jnp.sum(there)
+
+
+@jax.jit
+def _prior(
+    posterior: Posterior, example: PyTree, at: Array, reference: Array
+) -> tuple[Array, Array]:
+    """-log p(theta) less that of the reference, and its gradient."""
+    unravel = ravel_pytree(example)[1]
+
+    def potential(flat: Array) -> Array:
+        return -posterior.log_prior(unravel(flat))
+
+    values, slopes = jax.vmap(jax.value_and_grad(potential))(at)
+    return values - potential(reference), slopes
+
+
+def full_pass(
+    posterior: Posterior, example: PyTree, at: np.ndarray, reference: np.ndarray
+) -> FullPass:
+    """U and its gradient on all rows.
+
+    Args:
+      posterior: with its data in memory.
+      example: a position, for its structure.
+      at: positions, (k, d).
+      reference: the one whose U is taken off, (d,).
+
+    Returns:
+      U, less U at the reference, and the gradient, with the likelihood's part of it.
+    """
+    dtype = ravel_pytree(example)[0].dtype
+    positions, other = np.asarray(at, dtype), np.asarray(reference, dtype)
+    rows = int(np.clip(_ELEMENTS // max(at.shape[1], 1), 256, _ROWS))
+    change, slopes, whole = np.zeros(len(at)), np.zeros(at.shape), 0.0
+    for first in range(0, posterior.size, rows):
+        part = _piece(posterior, example, positions, other, np.int32(first), rows=rows)
+        one, two, three = (np.asarray(each, np.float64) for each in part)
+        change, slopes, whole = change + one, slopes + two, whole + float(three)
+    values, pull = (np.asarray(a, np.float64) for a in _prior(posterior, example, positions, other))
+    return FullPass(change + values, slopes + pull, slopes, whole)
+
+
+@jax.jit
+def _curvature(
+    posterior: Posterior, example: PyTree, at: Array, other: Array, key: Array, rows: Array
+) -> tuple[Array, Array, Array]:
+    unravel = ravel_pytree(example)[1]
+
+    def prior(flat: Array) -> Array:
+        return -posterior.log_prior(unravel(flat))
+
+    def piece(number: Array, total: tuple[Array, Array, Array]) -> tuple[Array, Array, Array]:
+        place = number * _ROWS_OF_HESSIAN + jnp.arange(_ROWS_OF_HESSIAN, dtype=jnp.int32)
+        real = place < rows
+        index = permute(jnp.where(real, place, 0).astype(jnp.uint32), key, posterior.size)
+        x, y = _rows_of(posterior, index)
+
+        def losses(flat: Array) -> Array:
+            return jnp.where(real, -posterior.log_likelihood_of_rows(unravel(flat), x, y), 0.0)
+
+        def slope(flat: Array) -> Array:
+            here, back = jax.vjp(losses, flat)
+            return back(jnp.ones_like(here))[0]
+
+        change = jnp.sum(losses(at) - losses(other))
+        part = (change, slope(at), jax.jacfwd(slope)(at))
+        return jax.tree.map(jnp.add, total, part)
+
+    d = at.shape[0]
+    nothing = (jnp.zeros((), at.dtype), jnp.zeros(d, at.dtype), jnp.zeros((d, d), at.dtype))
+    pieces = (rows + _ROWS_OF_HESSIAN - 1) // _ROWS_OF_HESSIAN
+    total = lax.fori_loop(0, pieces, piece, nothing)
+    scale = posterior.size / rows
+    own = (prior(at) - prior(other), jax.grad(prior)(at), jax.hessian(prior)(at))
+    return jax.tree.map(lambda a, b: (scale * a + b).astype(a.dtype), total, own)
+
+
+def curvature(
+    posterior: Posterior, example: PyTree, at: np.ndarray, other: np.ndarray, key: Array, rows: int
+) -> Curvature:
+    """U against another position, its gradient and Hessian on ``rows`` rows, always the same ones.
+
+    Args:
+      posterior: with its data in memory.
+      example: a position, for its structure.
+      at: the position, (d,).
+      other: the other one, (d,).
+      key: two words that choose the rows; fewer rows are a part of more.
+      rows: how many.
+
+    Returns:
+      All three, scaled to all rows.
+    """
+    dtype = ravel_pytree(example)[0].dtype
+    here, there = (np.asarray(flat, dtype) for flat in (at, other))
+    found = _curvature(posterior, example, here, there, key, np.int32(min(rows, posterior.size)))
+    value, grads, hessian = (np.asarray(each, np.float64) for each in found)
+    return Curvature(float(value), grads, 0.5 * (hessian + hessian.T))
+
+
+class RowNoise(NamedTuple):
+    """The covariance of rows' gradients L' grad l_i, times N^2: the noise of a batch of one.
+
+    Attributes:
+      plain: of the gradients themselves.
+      change: of what they change by since a centre.
+      each: of every position, the mean variance of what they change by.
+    """
+
+    plain: np.ndarray
+    change: np.ndarray
+    each: np.ndarray
+
+
+@partial(jax.jit, static_argnames=("rows",))
+def _row_noise(
+    posterior: Posterior,
+    example: PyTree,
+    at: Array,
+    centre: Array,
+    scale: Array,
+    key: Array,
+    *,
+    rows: int,
+) -> tuple[Array, Array, Array]:
+    unravel = ravel_pytree(example)[1]
+    matrix = scale.ndim == 2
+
+    def slope_of_row(flat: Array, row: PyTree) -> Array:
+        def loss(flat: Array) -> Array:
+            x, y = jax.tree.map(lambda leaf: leaf[None], row)
+            return -posterior.log_likelihood_of_rows(unravel(flat), x, y)[0]
+
+        slope = jax.grad(loss)(flat)
+        return slope @ scale if matrix else slope * scale
+
+    def covariance(each: Array) -> Array:
+        away = each - each.mean(axis=0)
+        return away.T @ away / rows if matrix else jnp.mean(away * away, axis=0)
+
+    def one(item: tuple[Array, Array]) -> tuple[Array, Array, Array]:
+        number, flat = item
+        index, _ = random_rows(Stream(key, number), posterior.size, rows)
+        picked = _rows_of(posterior, index)
+        here, there = (jax.vmap(slope_of_row, (None, 0))(theta, picked) for theta in (flat, centre))
+        change = covariance(here - there)
+        return covariance(here), change, (jnp.trace(change) if matrix else change.sum())
+
+    numbers = jnp.arange(len(at), dtype=jnp.uint32)
+    plain, change, each = lax.map(one, (numbers, at))
+    return plain.mean(axis=0), change.mean(axis=0), each / at.shape[1]
+
+
+def row_noise(
+    posterior: Posterior,
+    example: PyTree,
+    at: np.ndarray,
+    centre: np.ndarray,
+    scale: np.ndarray,
+    key: Array,
+    *,
+    rows: int,
+) -> RowNoise:
+    """How much the gradients of single rows vary, and how much what they change by since a centre.
+
+    Args:
+      posterior: with its data in memory.
+      example: a position, for its structure.
+      at: typical positions, (k, d), over which the covariances are averaged.
+      centre: (d,).
+      scale: L, a matrix or a vector.
+      key: two words that choose the rows.
+      rows: of each position, drawn anew.
+
+    Returns:
+      The covariances in the coordinates of L: matrices, or vectors where L is one.
+    """
+    dtype = ravel_pytree(example)[0].dtype
+    arrays = (np.asarray(each, dtype) for each in (at, centre, scale))
+    found = _row_noise(posterior, example, *arrays, key, rows=rows)
+    square = float(posterior.size) ** 2
+    return RowNoise(*(square * np.asarray(each, np.float64) for each in found))
