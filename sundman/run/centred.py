@@ -129,4 +129,5 @@ def unpack(content: bytes) -> Found:
     numbers, arrays = from_bytes(content)
     if "centre" not in numbers:
         return Found(reason=str(numbers["reason"]))
-    return Found(Centre(**numbers["centre"], **{name: arrays[name] for name in _ARRAYS}))
+    position, grads, scale = (arrays[name] for name in _ARRAYS)
+    return Found(Centre(position, grads, scale, **numbers["centre"]))

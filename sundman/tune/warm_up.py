@@ -170,7 +170,8 @@ def begin_at_centre(
     """
     flat, unravel = ravel_pytree(example)
     anchor = np.stack([centre.position, centre.grads])
-    gradient = estimator_at(posterior, example, *anchor, centre.batch_size)
+    rows = centre.batch_size
+    gradient = estimator_at(posterior, example, centre.position, centre.grads, rows)
     words = np.asarray(fold(key_words(key), 1, Purpose.CENTRE), np.uint32).tolist()
     away = np.random.default_rng(words).normal(size=(chains, flat.size)) @ centre.scale.T
     first = (centre.position + math.sqrt(temperature) * away).astype(flat.dtype)
