@@ -15,6 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
 from jax.flatten_util import ravel_pytree
+from jax.typing import ArrayLike
 
 from sundman._types import PyTree
 from sundman.data.batches import permute, random_rows, take_rows
@@ -23,6 +24,7 @@ from sundman.posterior import Batch, Posterior
 
 _ROWS = 16_384  # of a piece of a pass
 _ROWS_OF_HESSIAN = 2_048
+_FEWEST_ROWS = 256  # by which a change of the gradient is known
 _ELEMENTS = 2**24  # numbers that a piece of a pass holds at a time, about
 
 
@@ -40,6 +42,48 @@ class FullPass(NamedTuple):
     grads: np.ndarray
     losses: np.ndarray
     reference: float
+
+
+class Spots(NamedTuple):
+    """U and its gradient at some positions, without the noise of minibatches.
+
+    Attributes:
+      value: U less U at the mean of the positions, (position,).
+      grads: (position, d).
+      rows: of each position, besides one pass over all rows at their mean.
+    """
+
+    value: np.ndarray
+    grads: np.ndarray
+    rows: int
+
+
+def spots(posterior: Posterior, example: PyTree, at: np.ndarray, budget: float) -> Spots | None:
+    """U and its gradient at some positions, on all rows if that is affordable.
+
+    If not, on all rows at their mean, and by what has changed since on fewer: near a mode that is
+    as good.
+
+    Args:
+      posterior: with its data in memory.
+      example: a position, for its structure.
+      at: positions, (k, d).
+      budget: rows that may be looked at, all positions together.
+
+    Returns:
+      What was found; None if too few rows are affordable.
+    """
+    middle = at.mean(axis=0)
+    if budget >= len(at) * posterior.size:
+        whole = full_pass(posterior, example, at, middle)
+        return Spots(whole.value, whole.grads, posterior.size)
+    rows = int((budget - posterior.size) // (len(at) + 1))
+    if rows < min(_FEWEST_ROWS, posterior.size):
+        return None
+    there = full_pass(posterior, example, middle[None], middle).grads[0]
+    part = full_pass(posterior, example, np.concatenate([at, middle[None]]), middle, rows)
+    known = there - part.grads[-1]
+    return Spots(part.value[:-1] + (at - middle) @ known, part.grads[:-1] + known, rows)
 
 
 class Curvature(NamedTuple):
@@ -62,14 +106,25 @@ def _rows_of(posterior: Posterior, index: Array) -> tuple[PyTree, PyTree]:
     return take_rows((data.x, data.y), index)
 
 
-@partial(jax.jit, static_argnames=("rows",))
+@partial(jax.jit, static_argnames=("rows", "shuffled"))
 def _piece(
-    posterior: Posterior, example: PyTree, at: Array, reference: Array, first: Array, *, rows: int
+    posterior: Posterior,
+    example: PyTree,
+    at: Array,
+    reference: Array,
+    first: Array,
+    end: Array,
+    key: Array,
+    *,
+    rows: int,
+    shuffled: bool,
 ) -> tuple[Array, Array, Array]:
     """Sums over some rows of l_i - l_i(reference), of their gradients, and of l_i(reference)."""
     unravel = ravel_pytree(example)[1]
     index = first + jnp.arange(rows)
-    real = index < posterior.size
+    real = index < end
+    if shuffled:
+        index = permute(jnp.where(real, index, 0), key, posterior.size)
     x, y = _rows_of(posterior, index)
 
     def losses(flat: Array) -> Array:
@@ -100,27 +155,47 @@ def _prior(
 
 
 def full_pass(
-    posterior: Posterior, example: PyTree, at: np.ndarray, reference: np.ndarray
+    posterior: Posterior,
+    example: PyTree,
+    at: np.ndarray,
+    reference: np.ndarray,
+    rows: int | None = None,
+    key: ArrayLike = (0, 0),
 ) -> FullPass:
-    """U and its gradient on all rows.
+    """U and its gradient on all rows, or on some, scaled to all.
 
     Args:
       posterior: with its data in memory.
       example: a position, for its structure.
       at: positions, (k, d).
       reference: the one whose U is taken off, (d,).
+      rows: how many; all if it is None.
+      key: two words that choose them, if they are not all.
 
     Returns:
       U, less U at the reference, and the gradient, with the likelihood's part of it.
     """
     dtype = ravel_pytree(example)[0].dtype
     positions, other = np.asarray(at, dtype), np.asarray(reference, dtype)
-    rows = int(np.clip(_ELEMENTS // max(at.shape[1], 1), 256, _ROWS))
+    end = posterior.size if rows is None else min(rows, posterior.size)
+    size = int(np.clip(_ELEMENTS // max(at.shape[1], 1), 256, _ROWS))
     change, slopes, whole = np.zeros(len(at)), np.zeros(at.shape), 0.0
-    for first in range(0, posterior.size, rows):
-        part = _piece(posterior, example, positions, other, np.int32(first), rows=rows)
+    for first in range(0, end, size):
+        part = _piece(
+            posterior,
+            example,
+            positions,
+            other,
+            np.int32(first),
+            np.int32(end),
+            jnp.asarray(key, jnp.uint32),
+            rows=size,
+            shuffled=end < posterior.size,
+        )
         one, two, three = (np.asarray(each, np.float64) for each in part)
         change, slopes, whole = change + one, slopes + two, whole + float(three)
+    scale = posterior.size / end
+    change, slopes, whole = scale * change, scale * slopes, scale * whole
     values, pull = (np.asarray(a, np.float64) for a in _prior(posterior, example, positions, other))
     return FullPass(change + values, slopes + pull, slopes, whole)
 
