@@ -75,6 +75,7 @@ def _judge(draws: Draws, target: TargetLike | None) -> Verdict:
         return Verdict("bad", certain)
     with np.errstate(all="ignore"):  # runs may have numbers near the largest there are
         summary = summarise(draws, kept_values=not checks.is_network(draws, target))
+        certain += tuple(checks.not_finite(summary))
         runaway = tuple(checks.runaway(summary, target, positions=draws.has_position))
         if any(reason.check == checks.UNBOUNDED for reason in runaway):
             return Verdict("bad", runaway)  # which explains all else

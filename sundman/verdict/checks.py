@@ -77,6 +77,19 @@ def lost_chains(draws: Draws) -> Iterator[Reason]:
         yield Reason("lost chains", f"It lost {of}: use a smaller step.")
 
 
+def not_finite(summary: RunSummary) -> Iterator[Reason]:
+    """Draws that count although U or a kept value is no number there."""
+    bad = ~np.isfinite(summary.values) & (summary.weight > 0)[..., None]
+    if bad.any():
+        worst = int(np.argmax(bad.sum(axis=(0, 1))))
+        share = bad[..., worst].sum() / (summary.weight > 0).sum()
+        yield Reason(
+            "not finite",
+            f"{summary.labels[worst]} is not finite at {share:.2g} of the draws that count: look "
+            "at where U is not a number, and leave such draws out or give them weight 0.",
+        )
+
+
 def biased_by_design(draws: Draws) -> Iterator[Reason]:
     """A sampler whose law is another one at any step, which no statistic of its run need show."""
     if draws.facts.biased:
