@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
@@ -101,12 +101,17 @@ class Verdict:
       reasons: why not, if it is bad.
       note: what could not be judged, if anything.
       ended: a sentence on what ended the run, if it had a rule.
+      measured: numbers that the draws alone do not have, by check and name: ``"slopes"``, U and its
+        gradient along lines, as :class:`sundman.gradients.slopes.Slopes` has them.
     """
 
     status: Literal["good", "bad", "unknown"]
     reasons: tuple[Reason, ...] = ()
     note: str = ""
     ended: str = ""
+    measured: Mapping[str, Mapping[str, list[float]]] = field(
+        default_factory=dict, repr=False, hash=False
+    )
 
     @property
     def ok(self) -> bool:
@@ -137,13 +142,15 @@ class Verdict:
         """The verdict as numbers, texts and lists, for a file."""
         reasons = [list(reason) for reason in self.reasons]
         told = {"status": self.status, "reasons": reasons, "note": self.note}
-        return {**told, "ended": self.ended} if self.ended else told
+        rest = {"ended": self.ended, "measured": self.measured}
+        return told | {name: value for name, value in rest.items() if value}
 
     @classmethod
     def from_json(cls, stored: Mapping[str, Any]) -> Verdict:
         """The verdict that :meth:`as_json` wrote."""
         reasons = tuple(Reason(*reason) for reason in stored["reasons"])
-        return cls(stored["status"], reasons, stored["note"], stored.get("ended", ""))
+        rest = stored.get("ended", ""), stored.get("measured", {})
+        return cls(stored["status"], reasons, stored["note"], *rest)
 
 
 def settings_of_chain(settings: Settings, chain: int) -> Settings:

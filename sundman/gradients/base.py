@@ -43,6 +43,15 @@ class GradientEstimator(Value):
         """Whether the ``loss`` of :meth:`evaluate` is cheaper than its ``value``."""
         return False
 
+    @property
+    def agrees(self) -> bool:
+        """Whether G is the gradient of U, both with the same stream: if so, runs check that it is.
+
+        False unless an estimator of your own says otherwise: a control variate for G need not be
+        one for U.
+        """
+        return False
+
     def __call__(
         self, stream: Stream, position: PyTree, batch: BatchLike | None = None
     ) -> tuple[Array, PyTree]:
@@ -132,6 +141,11 @@ class Exact(GradientEstimator):
 
     def __post_init__(self) -> None:
         self._set(potential=as_value(potential=self.potential))
+
+    @property
+    def agrees(self) -> bool:
+        """That it is."""
+        return True
 
     def __call__(
         self, stream: Stream, position: PyTree, batch: BatchLike | None = None

@@ -37,8 +37,8 @@ RUNAWAY = 1e4
 class Health(NamedTuple):
     """Of each chain over a block: its lowest potential so far, and the largest rise above it.
 
-    ``worst`` is the largest :func:`rise`, NaN if anything was not finite; ``finite`` says whether
-    the position at the end is, ``steps`` how many steps of a burn-in went well.
+    ``worst`` is the largest :func:`rise`, infinite if anything was not finite; ``finite`` says
+    whether the position at the end is, ``steps`` how many steps of a burn-in went well.
     """
 
     low: Array
@@ -53,6 +53,15 @@ def rise(value: Number, low: Number, scale: Number | float) -> Number:
     Below 1 or so in equilibrium, where U - U_low is about d T / 2.
     """
     return (value - low) / (scale + abs(low))
+
+
+def worse(worst: Array, value: Array, low: Array, scale: Array) -> Array:
+    """The largest rise so far, with one more potential; infinite if that is not finite.
+
+    On some devices a maximum of many numbers drops NaN, so that what is not finite is looked for
+    on its own, here and in :func:`of_records`.
+    """
+    return jnp.where(jnp.isfinite(value), jnp.maximum(worst, rise(value, low, scale)), jnp.inf)
 
 
 def size_of(positions: PyTree) -> int:
@@ -81,24 +90,30 @@ def sound_potential(weight: Number, stats: Mapping[str, Number], numpy: ModuleTy
 
 
 def of_records(
-    weight: Array,
-    stats: Mapping[str, Array],
+    record: Record,
     count: Array,
     low: Array,
     positions: PyTree,
     temperature: ArrayLike,
     draws: int,
+    thin: int,
 ) -> Health:
     """What the first ``count`` draws of a block's records say about its chains.
 
-    ``draws`` is the axis of the draws. The order within the block is not looked at here: a
-    potential that fell shows as a rise, too, and is for the guard to tell apart.
+    ``draws`` is the axis of the draws, ``thin`` how many steps of a draw went well if all did. The
+    order within the block is not looked at here: a potential that fell shows as a rise, too, and
+    is for the guard to tell apart.
     """
-    value = sound_potential(weight, stats)
+    value = sound_potential(record.weight, record.stats)
     real = lax.broadcasted_iota(jnp.uint32, value.shape, draws) < count
-    low = jnp.minimum(low, jnp.min(jnp.where(real, value, jnp.inf), axis=draws).astype(low.dtype))
-    high = jnp.max(jnp.where(real, value, -jnp.inf), axis=draws).astype(low.dtype)
+    sound = jnp.isfinite(value)
+    known = real & sound
+    low = jnp.minimum(low, jnp.min(jnp.where(known, value, jnp.inf), axis=draws).astype(low.dtype))
+    high = jnp.max(jnp.where(known, value, -jnp.inf), axis=draws).astype(low.dtype)
+    if record.broke is not None:
+        sound &= record.broke == thin
     worst = rise(high, low, rise_scale(size_of(positions), temperature))
+    worst = jnp.where(jnp.all(sound | ~real, axis=draws), worst, jnp.inf)
     return Health(low, worst, all_finite(positions), jnp.zeros(low.shape, jnp.uint32))
 
 
@@ -198,6 +213,7 @@ class Guard:
         potential = sound_potential(weight, stats, np)
         for chain in np.flatnonzero(suspect).tolist():
             end = _first_bad(potential[:, chain], known.low[chain], self.scale[chain])
+            end = min(end, self._first_broken(record, chain))
             if end == len(potential) and np.asarray(health.finite)[chain]:
                 continue
             lost[chain] = True
@@ -235,6 +251,13 @@ class Guard:
     def _runaways(health: Health, known: Divergences) -> np.ndarray:
         fine = (np.asarray(health.worst) < RUNAWAY) & np.asarray(health.finite)
         return ~fine & ~known.frozen
+
+    def _first_broken(self, record: Record, chain: int) -> int:
+        """Index of the draw after the first that led over a step that is not finite."""
+        if record.broke is None:
+            return len(record.weight)
+        broken = record.broke[:, chain] < (self.thin or 1)
+        return int(np.argmax(broken)) + 1 if broken.any() else len(broken)
 
     def _step_of(self, record: Record, chain: int, end: int, first_step: int) -> int:
         if self.thin is None:

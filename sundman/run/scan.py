@@ -23,7 +23,7 @@ from sundman.run.chain_mapping import (
     put_chain_axis,
     runs_sequentially,
 )
-from sundman.run.guard import RUNAWAY, Health, all_finite, of_records, rise, rise_scale, size_of
+from sundman.run.guard import RUNAWAY, Health, all_finite, of_records, rise_scale, size_of, worse
 from sundman.run.state import Chain, Timed
 from sundman.run.step import Plan, Record, step
 
@@ -68,7 +68,7 @@ def advance(
             value = stats["potential"].astype(low.dtype)
             low = jnp.minimum(low, value)
             scale = rise_scale(size, plan.sampler.temperature)
-            worst = jnp.maximum(worst, rise(value, low, scale))
+            worst = worse(worst, value, low, scale)
             return chain, low, worst, good + (worst < RUNAWAY)
 
         def lean(index: Array, carry: tuple[PyTree, ...]) -> tuple[PyTree, ...]:
@@ -139,14 +139,15 @@ def block(
     chains, averages, records = draw_in_blocks(
         draw, plan, count, capacity, chains.position, chains, averages
     )
-    return chains, averages, records, _health(plan, records, count, low, chains.position)
+    return chains, averages, records, _health(plan, records, count, low, chains.position, thin)
 
 
-def _health(plan: Plan, records: Record, count: Array, low: Array, positions: PyTree) -> Health:
+def _health(
+    plan: Plan, records: Record, count: Array, low: Array, positions: PyTree, thin: int
+) -> Health:
     """What the records of a block say about its chains."""
     draws = 1 if runs_sequentially(positions, plan.side_by_side) else 0
-    temperature = plan.sampler.temperature
-    return of_records(records.weight, records.stats, count, low, positions, temperature, draws)
+    return of_records(records, count, low, positions, plan.sampler.temperature, draws, thin)
 
 
 @jax.jit
@@ -162,19 +163,21 @@ def begin_timed(plan: Plan, chains: Chain, interval: Array) -> Timed:
     return each_chain(one, plan, chains)
 
 
-def _to_next_draw(plan: Plan, timed: Timed) -> Timed:
-    """A chain moved to its next draw, or as far as it is allowed to go."""
+def _to_next_draw(plan: Plan, timed: Timed) -> tuple[Timed, Array]:
+    """A chain moved to its next draw, or as far as it is allowed to go; if all steps were fine."""
 
-    def behind(timed: Timed) -> Array:
+    def behind(carry: tuple[Timed, Array]) -> Array:
+        timed, _ = carry
         return (timed.ahead <= 0) & (timed.allowed > 0)
 
-    def move(timed: Timed) -> Timed:
-        chain, _, _, stats = step(plan, timed.chain)
+    def move(carry: tuple[Timed, Array]) -> tuple[Timed, Array]:
+        timed, sound = carry
+        chain, fine, _, stats = step(plan, timed.chain)
         ahead, lost = online.compensated(timed.ahead, timed.lost, chain.state.clock.dt)
         allowed = timed.allowed - jnp.uint32(1)
-        return Timed(chain, timed.chain.position, stats, ahead, lost, allowed)
+        return Timed(chain, timed.chain.position, stats, ahead, lost, allowed), sound & fine
 
-    return lax.while_loop(behind, move, timed)
+    return lax.while_loop(behind, move, (timed, jnp.bool_(True)))
 
 
 def _allowed(timed: Timed, steps: Array) -> Timed:
@@ -187,8 +190,8 @@ def approach(plan: Plan, timed: Timed, steps: Array) -> Timed:
     timed = _allowed(timed, steps)
     if runs_sequentially(timed.chain.position, plan.side_by_side):
         every = partial(each_chain, _to_next_draw)
-        return put_chain_axis(map_sequentially(every, plan, timed))
-    return each_chain(_to_next_draw, plan, timed)
+        return put_chain_axis(map_sequentially(every, plan, timed))[0]
+    return each_chain(_to_next_draw, plan, timed)[0]
 
 
 @partial(jax.jit, static_argnames=("capacity",))
@@ -213,15 +216,15 @@ def timed_block(
     def draw(
         _: Array, plan: Plan, timed: Timed, average: RunningAverage | None
     ) -> tuple[Timed, RunningAverage | None, Record]:
-        timed = _to_next_draw(plan, timed)
+        timed, sound = _to_next_draw(plan, timed)
         weight = jnp.ones_like(timed.ahead)
         if plan.online is not None and average is not None:
             average = online.add(average, plan.online(timed.left), weight, timed.stats)
-        record = Record(plan.collect(timed.left), weight, timed.stats)
+        record = Record(plan.collect(timed.left), weight, timed.stats, sound.astype(jnp.uint32))
         ahead, lost = online.compensated(timed.ahead, timed.lost, -interval.astype(weight.dtype))
         return timed._replace(ahead=ahead, lost=lost), average, record
 
     timed, averages, records = draw_in_blocks(
         draw, plan, count, capacity, timed.chain.position, timed, averages
     )
-    return timed, averages, records, _health(plan, records, count, low, timed.chain.position)
+    return timed, averages, records, _health(plan, records, count, low, timed.chain.position, 1)

@@ -52,7 +52,10 @@ class Plan(Value):
 
 
 class Record(NamedTuple):
-    """What a draw leaves behind; ``broke``: how many of its steps began at a finite potential."""
+    """What a draw leaves behind; ``broke``: how many of its steps began at a finite potential.
+
+    Of draws a physical time apart it is 1 if all did, else 0.
+    """
 
     values: PyTree
     weight: Array

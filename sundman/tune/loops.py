@@ -210,7 +210,8 @@ def _step(dynamics: Dynamics, walk: Walk, h: Array) -> _Step:
         zeta=zeta,
         step=walk.step + jnp.uint32(1),
     )
-    jumped = ~fine | (jnp.abs(dE) > T * (1.0 + _FAR_OUT * jnp.sqrt(dynamics.aim * d)))
+    large = jnp.abs(dE) > T * (1.0 + _FAR_OUT * jnp.sqrt(dynamics.aim * d))
+    jumped = ~fine | (large & ~rounding)
     return _Step(there, jnp.where(fine, error, _CAP), ~fine, jumped, before, g, h / usual)
 
 

@@ -29,6 +29,7 @@ from sundman.gradients import GradientEstimator, RemembersGradients
 from sundman.noise import Purpose, Stream, fold, gaussian, key_words, substream
 from sundman.posterior import Posterior
 from sundman.tune import rounds, windows
+from sundman.tune.agreement import check_gradient
 from sundman.tune.auto import Auto, Chosen, ControlVariateAt, Tuning
 from sundman.tune.centre import Centre, estimator_at
 from sundman.tune.loops import Dynamics, Walk, bracket, evaluate, gave_up
@@ -127,6 +128,7 @@ def begin(
     left = windows.lengths(auto, exact=problem.exact)
     left = rounds.lengths() if problem.by_rounds else left
     warm = WarmUp(walk, auto.first_step, 1.0, unit, left=left)
+    check_gradient(problem, warm)
     h, trials = bracket(dynamics(problem, warm), walk, np.float32(warm.h))
     if gave_up(int(trials)):
         _explain_no_step(float(h), warm.h)
@@ -215,7 +217,10 @@ def advance(problem: Problem, warm: WarmUp) -> WarmUp:
     """The warm-up after its next block of descent, window or round."""
     if problem.by_rounds and not warm.descending:
         return rounds.advance(problem, warm)
-    return windows.advance(problem, warm)
+    after = windows.advance(problem, warm)
+    if warm.descending and not after.descending:
+        check_gradient(problem, after)
+    return after
 
 
 class Start(NamedTuple):

@@ -2,8 +2,8 @@
 
 A wrong answer looks like a right one: the averages come with small errors whatever the step was.
 ``judge`` looks for what gives it away. It works on recorded statistics and on a few components of
-the draws, which takes milliseconds; only after 20,000 steps does it compute gradients anew, at
-most 200 of them. The limits are in :mod:`sundman.verdict.checks`.
+the draws, which takes milliseconds, on U and its gradient at some 240 points, and after 20,000
+steps on 200 gradients more. The limits are in :mod:`sundman.verdict.checks`.
 """
 
 from __future__ import annotations
@@ -40,8 +40,11 @@ def judge(draws: Draws, target: TargetLike | None = None) -> Verdict:
       than the frequencies of the classes; of any such network, a training loss whose split R-hat is
       above 1.3, or chains that do not agree on a quarter of the training rows;
     - more than half of the draws are at a bound of the clock;
-    - the energy jumps at more than one of 50,000 steps, where it is recorded, as in self-tuned runs
-      with exact gradients: the law is narrower there than the step is long;
+    - the energy jumps at more than one of 50,000 steps, or at many by the same amount, where it is
+      recorded, as in self-tuned runs with exact gradients: the law is narrower there than the step
+      is long, or U jumps;
+    - U jumps on two or more of the lines between draws that are looked at, by 0.3 T or more;
+    - U and its gradient do not belong together, on a sixth of the lines where that could be told;
     - the step that was tuned is so short that U seems to jump.
 
     With fewer than 50 draws per chain the verdict is ``"unknown"``, unless chains were lost, the
@@ -54,8 +57,8 @@ def judge(draws: Draws, target: TargetLike | None = None) -> Verdict:
 
     Args:
       draws: of any run.
-      target: what was sampled, for gradients computed anew (the stiffest directions); None does
-        without them.
+      target: what was sampled, for gradients computed anew (the stiffest directions) and for U
+        along lines between draws; None does without them.
 
     Returns:
       The verdict, which ``draws.verdict`` is for a whole run.
@@ -75,6 +78,7 @@ def _judge(draws: Draws, target: TargetLike | None) -> Verdict:
         return Verdict("bad", certain)
     with np.errstate(all="ignore"):  # runs may have numbers near the largest there are
         summary = summarise(draws, kept_values=not checks.is_network(draws, target))
+        certain += tuple(checks.not_finite(summary))
         runaway = tuple(checks.runaway(summary, target, positions=draws.has_position))
         if any(reason.check == checks.UNBOUNDED for reason in runaway):
             return Verdict("bad", runaway)  # which explains all else
@@ -83,6 +87,7 @@ def _judge(draws: Draws, target: TargetLike | None) -> Verdict:
             return Verdict("bad" if certain else "unknown", certain, note)
         if not runaway or not (draws.has_position or runaway[0].check == checks.STILL_FALLING):
             runaway = (*checks.drift(summary), *runaway)
+        slopes = checks.measured_slopes(draws, target)
         reasons = (
             *certain,
             *runaway,
@@ -92,8 +97,10 @@ def _judge(draws: Draws, target: TargetLike | None) -> Verdict:
             *checks.at_a_bound(draws),
             *checks.energy_jumps(draws, summary.temperature),
             *checks.not_smooth(draws),
+            *checks.along_lines(slopes),
         )
-    return Verdict("bad" if reasons else "good", reasons)
+    measured = {} if slopes is None else {"slopes": slopes.as_numbers()}
+    return Verdict("bad" if reasons else "good", reasons, measured=measured)
 
 
 def safe_judge(draws: Draws, target: TargetLike | None) -> Verdict:

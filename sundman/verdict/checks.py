@@ -18,7 +18,9 @@ from sundman.draws.trust import BIASED, FALLS, Reason
 from sundman.estimate import Estimate
 from sundman.estimate.moments import moments
 from sundman.estimate.temperature import TargetLike, Temperatures, recomputed_temperatures
+from sundman.gradients.slopes import Slopes
 from sundman.posterior import Posterior
+from sundman.verdict.slopes import slopes_of
 from sundman.verdict.summary import RunSummary, effective_draws, losses_of_rows, split_rhat_of
 
 ERRORS = 4.0  # what lies within so many standard errors may be chance
@@ -44,6 +46,14 @@ _AT_CHANCE = 0.97  # of the loss of class frequencies
 _RHAT_OF_LOSS, _SHARE_APART = 1.3, 0.25  # few draws are looked at, which widens R-hat
 _JUMP, _USUAL_SIZES = 3.0, 12.0  # in units of T, and of the median: a change of energy beyond both
 _JUMPS, _FEW_JUMPS = 2e-5, 4  # the share of steps with such a change, and how many may be chance
+_LARGE = 0.3  # in units of T: changes of energy that are compared with each other
+_ROUNDINGS = 8.0  # so many roundings of U may be chance
+_ALIKE, _FEW_ALIKE = 0.2, 50  # the spread of changes of one size, and how many may be chance
+_SHARE_ALIKE = 1e-3  # of the steps: where U jumps so rarely little of the law lies beyond
+_SHARE_OF_HALF = 0.3  # of those of one size: a tail has more of half the size
+_JUMP_ON_A_LINE, _LINES_WITH_JUMPS = 0.3, 2  # in units of T; one line may lead where no mass is
+_FEWEST_OFF, _SHARE_OFF = 3, 1 / 6  # lines on which U and its gradient disagree
+_SLOPES, _FEWEST_ROWS_OF_SLOPES = 300, 32  # evaluations on lines, and rows of each
 _PARTS = 8  # into which a run is cut to see where it goes
 
 
@@ -75,6 +85,19 @@ def lost_chains(draws: Draws) -> Iterator[Reason]:
     if lost:
         of = "its one chain" if draws.chains == 1 else f"{lost} of {draws.chains} chains"
         yield Reason("lost chains", f"It lost {of}: use a smaller step.")
+
+
+def not_finite(summary: RunSummary) -> Iterator[Reason]:
+    """Draws that count although U or a kept value is no number there."""
+    bad = ~np.isfinite(summary.values) & (summary.weight > 0)[..., None]
+    if bad.any():
+        worst = int(np.argmax(bad.sum(axis=(0, 1))))
+        share = bad[..., worst].sum() / (summary.weight > 0).sum()
+        yield Reason(
+            "not finite",
+            f"{summary.labels[worst]} is not finite at {share:.2g} of the draws that count: look "
+            "at where U is not a number, and leave such draws out or give them weight 0.",
+        )
 
 
 def biased_by_design(draws: Draws) -> Iterator[Reason]:
@@ -357,18 +380,15 @@ def at_a_bound(draws: Draws) -> Iterator[Reason]:
 
 
 def energy_jumps(draws: Draws, temperature: float) -> Iterator[Reason]:
-    """Steps at which the energy jumps: the law is narrower there than the step is long."""
+    """Steps at which the energy jumps: the law is narrower there than the step is long, or U jumps.
+
+    Errors of a smooth U have a tail, in which there are more of half the size than of the whole:
+    jumps of U are all alike.
+    """
     known = "work" in draws.stats and not draws.facts.resampled
     if not known or not temperature > 0 or not draws.facts.steps:
         return
-    jumps, largest, size = 0, 0.0, None
-    for part in _chunks.draw_slices(len(draws), max(2, _NUMBERS // draws.chains)):
-        before = slice(max(part.start - 1, 0), part.stop)
-        done = np.abs(np.diff(np.asarray(draws.column("work")[:, before], np.float64), axis=1))
-        size = float(np.median(done)) if size is None else size
-        far = done > _JUMP * temperature + _USUAL_SIZES * size
-        jumps += int(far.sum())
-        largest = max(largest, float(done.max(initial=0.0)))
+    jumps, largest, changes = _energy_changes(draws, temperature)
     steps = draws.facts.steps * draws.chains
     if jumps >= _FEW_JUMPS and jumps > _JUMPS * steps:
         yield Reason(
@@ -378,6 +398,34 @@ def energy_jumps(draws: Draws, temperature: float) -> Iterator[Reason]:
             "neck of a funnel, and averages over such places are off: write a hierarchical model "
             "in its non-centred form; elsewhere a shorter step, sundman.auto(bias=0.005), helps.",
         )
+        return
+    usual = float(np.median(changes)) if len(changes) else math.inf
+    alike = int((np.abs(changes / usual - 1.0) < _ALIKE).sum())
+    half = int((np.abs(changes / usual - 0.5) < _ALIKE).sum())
+    if alike > max(_FEW_ALIKE, _SHARE_ALIKE * steps) and half < _SHARE_OF_HALF * alike:
+        yield Reason(
+            "energy jumps",
+            f"At {alike:,} of {steps:,} steps the energy jumped by about {usual / temperature:.2g} "
+            "T, and hardly ever by half as much: U jumps there, which its gradient does not know, "
+            "so that both sides have the wrong weight: look for comparisons, rounding or whole "
+            "numbers in U.",
+        )
+
+
+def _energy_changes(draws: Draws, temperature: float) -> tuple[int, float, np.ndarray]:
+    """How many changes of energy are jumps by their size alone, the largest, and all large ones."""
+    jumps, largest, size, large = 0, 0.0, None, [np.zeros(0)]
+    for part in _chunks.draw_slices(len(draws), max(2, _NUMBERS // draws.chains)):
+        before = slice(max(part.start - 1, 0), part.stop)
+        work = np.asarray(draws.column("work")[:, before])
+        done = np.abs(np.diff(work.astype(np.float64), axis=1))
+        size = float(np.median(done)) if size is None else size
+        U = np.abs(draws.column("potential")[:, before]).max()
+        rounding = _ROUNDINGS * float(np.finfo(work.dtype).eps * U)
+        jumps += int((done > _JUMP * temperature + _USUAL_SIZES * size + rounding).sum())
+        largest = max(largest, float(done.max(initial=0.0)))
+        large.append(done[done > _LARGE * temperature + rounding])
+    return jumps, largest, np.concatenate(large)
 
 
 def not_smooth(draws: Draws) -> Iterator[Reason]:
@@ -388,4 +436,40 @@ def not_smooth(draws: Draws) -> Iterator[Reason]:
             f"The tuned step is {draws.tuning.chosen.h:.2g} where 0.1 to 0.5 is usual: U or its "
             "gradient seems to jump, and chains may be shut in between the jumps; look at the "
             "potential.",
+        )
+
+
+def measured_slopes(draws: Draws, target: TargetLike | None) -> Slopes | None:
+    """U and its gradient along lines between draws, where they are to belong together."""
+    if target is None:
+        return None
+    rows = None
+    if _posterior(target) is not None:
+        rows = _affordable_rows(draws, target, _SLOPES)
+        if rows is None:
+            return None
+        rows = max(rows, _FEWEST_ROWS_OF_SLOPES)
+    return slopes_of(draws, target, rows)
+
+
+def along_lines(slopes: Slopes | None) -> Iterator[Reason]:
+    """A gradient that is not of this U, and jumps of U, which no gradient knows."""
+    if slopes is None:
+        return
+    jumps = slopes.jump[slopes.jump > _JUMP_ON_A_LINE]
+    if len(jumps) >= _LINES_WITH_JUMPS:
+        yield Reason(
+            "U jumps",
+            f"U jumps on {len(jumps)} of the lines between draws that were looked at, by up to "
+            f"{jumps.max():.2g} T: its gradient does not know of it, so that both sides have the "
+            "wrong weight: look for comparisons, rounding or whole numbers in U.",
+        )
+        return  # U is not what its gradient adds up to, which is all that the next one would say
+    told, off, ratio = slopes.disagreement()
+    if off >= max(_FEWEST_OFF, _SHARE_OFF * told):
+        yield Reason(
+            "gradient",
+            f"U and its gradient do not belong together: on {off} of {told} lines U does not "
+            f"change as its gradient says, which is {ratio:.2g} of the slope that U has: is there "
+            "a stop_gradient, a custom derivative, clipping?",
         )

@@ -1,6 +1,8 @@
 """Chains that run away: held where they were good, flagged, weightless; the others unmoved."""
 
+import ast
 import itertools
+from pathlib import Path
 
 import jax
 import jax.numpy as jnp
@@ -9,7 +11,9 @@ import pytest
 
 import sundman
 from sundman.data import HostBatches
+from sundman.run import guard
 from sundman.run.schedule import Sizes
+from sundman.run.step import Record
 from sundman.store.directory import Run
 from tests.store.runs import Crash, Do, assert_same, crash
 
@@ -361,3 +365,59 @@ def test_no_false_alarm_by_an_outlier_row():
         model, sundman.sgld(1e-5), key=KEY, init=jnp.ones(3), draws=600, batch_size=10
     )
     assert not draws.diverged.any()
+
+
+def nowhere(x):
+    """U is not a number beyond 0.5, but its gradient is that of the bowl."""
+    return 0.5 * jnp.sum(x**2) + jnp.where(x[0] > 0.5, jnp.nan, 0.0)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"steps": 5000}, {"steps": 5000, "thin": 10}, {"draws": 500, "thin_time": 0.5}],
+    ids=["every step", "thinned", "by time"],
+)
+@pytest.mark.parametrize("sampler", [SGLD, sundman.baoab(0.2)], ids=["sgld", "baoab"])
+def test_no_nan_is_lost(sampler, options, monkeypatch):
+    """Every chain that meets one is flagged, however long the block and wherever in it."""
+    monkeypatch.setattr("sundman.run.schedule.sizes", lambda *args: Sizes(5000, 5000))
+    init = jnp.full(2, -0.5)
+    with pytest.warns(sundman.DivergenceWarning, match="4 of 4 chains"):
+        draws = sundman.sample(nowhere, sampler, init=init, key=KEY, chains=4, **options)
+    assert draws.diverged.all()
+    assert np.isfinite(draws.stats["potential"][draws.weight > 0]).all()
+    assert not (draws.position[..., 0][draws.weight > 0] > 0.5).any()
+
+
+@pytest.mark.parametrize("draws", [0, 1], ids=["draws first", "chains first"])
+@pytest.mark.parametrize("place", [0, 1, 77, 2500, 4998, 4999])
+def test_one_nan_among_thousands_of_draws_is_seen(place, draws):
+    potential = np.random.default_rng(0).normal(size=(5000, 3)).astype(np.float32)
+    potential[place, BAD] = np.nan
+    potential = np.moveaxis(potential, 0, draws)
+    record = Record((), jnp.ones_like(potential), {"potential": jnp.asarray(potential)})
+    low, positions = jnp.full(3, jnp.inf), jnp.zeros((3, 2))
+
+    def worst(count):
+        see = jax.jit(guard.of_records, static_argnums=(5, 6))
+        return np.asarray(see(record, jnp.uint32(count), low, positions, 1.0, draws, 1).worst)
+
+    fine = worst(5000) < guard.RUNAWAY
+    assert fine.tolist() == [True, False, True]
+    assert not place or (worst(place) < guard.RUNAWAY).all()  # what comes after the draws is room
+
+
+REDUCTIONS = {"max", "min", "amax", "amin", "reduce_max", "reduce_min", "segment_max"}
+LOOKED_AT = {"run/guard.py", "clocks/monitors.py", "scaling.py"}  # isfinite is reduced there, too
+
+
+def test_reductions_that_may_drop_nan_are_few():
+    """jnp.max and jnp.min drop NaN in long reductions on some CPUs: reduce isfinite on its own."""
+    package = Path(sundman.__file__).parent
+    found = set()
+    for file in package.rglob("*.py"):
+        for node in ast.walk(ast.parse(file.read_text())):
+            is_call = isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name)
+            if is_call and node.value.id in ("jnp", "lax") and node.attr in REDUCTIONS:
+                found.add(file.relative_to(package).as_posix())
+    assert found <= LOOKED_AT
