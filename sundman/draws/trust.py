@@ -101,12 +101,14 @@ class Verdict:
       reasons: why not, if it is bad.
       note: what could not be judged, if anything.
       ended: a sentence on what ended the run, if it had a rule.
+      judged: what a verdict is about that found no reason, such as ``"U and 250 kept values"``.
     """
 
     status: Literal["good", "bad", "unknown"]
     reasons: tuple[Reason, ...] = ()
     note: str = ""
     ended: str = ""
+    judged: str = ""
 
     @property
     def ok(self) -> bool:
@@ -127,7 +129,10 @@ class Verdict:
     def __str__(self) -> str:
         """The verdict in sentences."""
         says = {
-            "good": ["No reason was found to distrust this run."],
+            "good": [
+                "No reason was found to distrust this run.",
+                f"Judged: {self.judged}." if self.judged else "",
+            ],
             "unknown": [f"Unknown: {self.note}."],
             "bad": [f"This run should not be trusted{self._yet}.", *(r.text for r in self.reasons)],
         }[self.status]
@@ -137,13 +142,15 @@ class Verdict:
         """The verdict as numbers, texts and lists, for a file."""
         reasons = [list(reason) for reason in self.reasons]
         told = {"status": self.status, "reasons": reasons, "note": self.note}
-        return {**told, "ended": self.ended} if self.ended else told
+        more = {"ended": self.ended, "judged": self.judged}
+        return {**told, **{name: text for name, text in more.items() if text}}
 
     @classmethod
     def from_json(cls, stored: Mapping[str, Any]) -> Verdict:
         """The verdict that :meth:`as_json` wrote."""
         reasons = tuple(Reason(*reason) for reason in stored["reasons"])
-        return cls(stored["status"], reasons, stored["note"], stored.get("ended", ""))
+        more = {name: stored.get(name, "") for name in ("ended", "judged")}
+        return cls(stored["status"], reasons, stored["note"], **more)
 
 
 def settings_of_chain(settings: Settings, chain: int) -> Settings:

@@ -74,7 +74,8 @@ def _judge(draws: Draws, target: TargetLike | None) -> Verdict:
     if not _chunks.ends_of_weight(draws.column("weight")).any():
         return Verdict("bad", certain)
     with np.errstate(all="ignore"):  # runs may have numbers near the largest there are
-        summary = summarise(draws, kept_values=not checks.is_network(draws, target))
+        network = checks.is_network(draws, target)
+        summary = summarise(draws, kept_values=not network)
         runaway = tuple(checks.runaway(summary, target, positions=draws.has_position))
         if any(reason.check == checks.UNBOUNDED for reason in runaway):
             return Verdict("bad", runaway)  # which explains all else
@@ -93,7 +94,10 @@ def _judge(draws: Draws, target: TargetLike | None) -> Verdict:
             *checks.energy_jumps(draws, summary.temperature),
             *checks.not_smooth(draws),
         )
-    return Verdict("bad" if reasons else "good", reasons)
+        if reasons:
+            return Verdict("bad", reasons)
+        note = "of predictions, not of weights" if network else ""
+        return Verdict("good", (), note, judged=checks.what_was_judged(draws, summary, target))
 
 
 def safe_judge(draws: Draws, target: TargetLike | None) -> Verdict:
