@@ -20,6 +20,7 @@ from sundman.estimate import Estimate
 from sundman.estimate.moments import moments
 from sundman.estimate.temperature import TargetLike, Temperatures, recomputed_temperatures
 from sundman.posterior import Posterior
+from sundman.verdict.early import early_draws
 from sundman.verdict.linear import has_linear_outputs
 from sundman.verdict.summary import (
     RunSummary,
@@ -319,6 +320,19 @@ def mixing(summary: RunSummary) -> Iterator[Reason]:
             "effective draws",
             f"{summary.labels[least]}{of} has {size[least]:.3g} effective draws, fewer than "
             f"{limit:.3g}: run {max(2.0, 2 * ESS / size[least]):.0f} times as long.",
+        )
+
+
+def first_draws(draws: Draws, summary: RunSummary) -> Iterator[Reason]:
+    """Kept values that lie elsewhere at the beginning of the run, in a direction or several."""
+    found = early_draws(summary.values[..., 1:], summary.weight)
+    if found is not None:
+        yield Reason(
+            "early draws",
+            f"The first {100 * found.share:.3g}% of the draws lie apart from the others: their mean "
+            f"squared Mahalanobis distance is {found.out:.3g} where {found.usual:.3g} is usual: "
+            f"leave them out, draws[{math.ceil(found.share * len(draws))}:], or lengthen the "
+            "burn-in.",
         )
 
 
