@@ -103,6 +103,7 @@ class Verdict:
       ended: a sentence on what ended the run, if it had a rule.
       measured: numbers that the draws alone do not have, by check and name: ``"slopes"``, U and its
         gradient along lines, as :class:`sundman.gradients.slopes.Slopes` has them.
+      judged: what a verdict is about that found no reason, such as ``"U and 250 kept values"``.
     """
 
     status: Literal["good", "bad", "unknown"]
@@ -112,6 +113,7 @@ class Verdict:
     measured: Mapping[str, Mapping[str, list[float]]] = field(
         default_factory=dict, repr=False, hash=False
     )
+    judged: str = ""
 
     @property
     def ok(self) -> bool:
@@ -132,7 +134,10 @@ class Verdict:
     def __str__(self) -> str:
         """The verdict in sentences."""
         says = {
-            "good": ["No reason was found to distrust this run."],
+            "good": [
+                "No reason was found to distrust this run.",
+                f"Judged: {self.judged}." if self.judged else "",
+            ],
             "unknown": [f"Unknown: {self.note}."],
             "bad": [f"This run should not be trusted{self._yet}.", *(r.text for r in self.reasons)],
         }[self.status]
@@ -142,15 +147,16 @@ class Verdict:
         """The verdict as numbers, texts and lists, for a file."""
         reasons = [list(reason) for reason in self.reasons]
         told = {"status": self.status, "reasons": reasons, "note": self.note}
-        rest = {"ended": self.ended, "measured": self.measured}
+        rest = {"ended": self.ended, "judged": self.judged, "measured": self.measured}
         return told | {name: value for name, value in rest.items() if value}
 
     @classmethod
     def from_json(cls, stored: Mapping[str, Any]) -> Verdict:
         """The verdict that :meth:`as_json` wrote."""
         reasons = tuple(Reason(*reason) for reason in stored["reasons"])
-        rest = stored.get("ended", ""), stored.get("measured", {})
-        return cls(stored["status"], reasons, stored["note"], *rest)
+        more = {name: stored.get(name, "") for name in ("ended", "judged")}
+        measured = stored.get("measured", {})
+        return cls(stored["status"], reasons, stored["note"], measured=measured, **more)
 
 
 def settings_of_chain(settings: Settings, chain: int) -> Settings:

@@ -1,9 +1,9 @@
 """The verdict on a run: can its draws be trusted? ``sample`` asks for it at its end.
 
 A wrong answer looks like a right one: the averages come with small errors whatever the step was.
-``judge`` looks for what gives it away. It works on recorded statistics and on a few components of
-the draws, which takes milliseconds, on U and its gradient at some 240 points, and after 20,000
-steps on 200 gradients more. The limits are in :mod:`sundman.verdict.checks`.
+``judge`` looks for what gives it away. It works on recorded statistics and on up to 2,000 kept
+values at some draws, which takes milliseconds, on U and its gradient at some 240 points, and after
+20,000 steps on 200 gradients more. The limits are in :mod:`sundman.verdict.checks`.
 """
 
 from __future__ import annotations
@@ -34,8 +34,11 @@ def judge(draws: Draws, target: TargetLike | None = None) -> Verdict:
     - U falls without bound, or the positions wander off: the target does not confine;
     - U is still falling or rising, by half of its standard deviation: the burn-in was too short;
     - the mean temperature is off by 10%, or that of one of the stiffest directions by 30%;
-    - split R-hat of U, or of a component of the kept values, is above 1.1;
-    - fewer than 100 effective draws, of U or of such a component;
+    - split R-hat of U, or of one of the kept values, is above 1.1 (of more than 20 kept values, the
+      worst may be somewhat worse: 1.14 of 2,000 in four chains);
+    - fewer than 100 effective draws, of U or of a kept value (of 2,000: 71);
+    - the first 2.5%, 5%, 10% or 25% of the draws lie elsewhere, in the direction where they differ
+      most or by their distance from the others;
     - of a classifier with 200 parameters or more, a chain that predicts the training data no better
       than the frequencies of the classes; of any such network, a training loss whose split R-hat is
       above 1.3, or chains that do not agree on a quarter of the training rows;
@@ -48,9 +51,11 @@ def judge(draws: Draws, target: TargetLike | None = None) -> Verdict:
     - the step that was tuned is so short that U seems to jump.
 
     With fewer than 50 draws per chain the verdict is ``"unknown"``, unless chains were lost, the
-    sampler is biased by design, or U falls without bound. Of a posterior with 200 parameters or
-    more, such as a network, the weights do not decide: they move slowly when the predictions have
-    long settled. U and the temperature do, and the kept values if ``collect=`` made them.
+    sampler is biased by design, or U falls without bound. Of a network with 200 parameters or more
+    the weights do not decide: they move slowly when the predictions have long settled. U, the
+    predictions and the temperature do, and the kept values if ``collect=`` made them. A network is
+    any posterior whose model's outputs are not linear in the parameters; a good verdict says what
+    it has judged.
 
         draws = sundman.sample(target, sampler, key=key, steps=10_000)
         sundman.judge(draws[2000:], target)     # without the first 2000 draws
@@ -77,7 +82,8 @@ def _judge(draws: Draws, target: TargetLike | None) -> Verdict:
     if not _chunks.ends_of_weight(draws.column("weight")).any():
         return Verdict("bad", certain)
     with np.errstate(all="ignore"):  # runs may have numbers near the largest there are
-        summary = summarise(draws, kept_values=not checks.is_network(draws, target))
+        network = checks.is_network(draws, target)
+        summary = summarise(draws, kept_values=not network)
         certain += tuple(checks.not_finite(summary))
         runaway = tuple(checks.runaway(summary, target, positions=draws.has_position))
         if any(reason.check == checks.UNBOUNDED for reason in runaway):
@@ -93,14 +99,19 @@ def _judge(draws: Draws, target: TargetLike | None) -> Verdict:
             *runaway,
             *checks.temperature(draws, summary, target),
             *checks.mixing(summary),
+            *checks.first_draws(draws, summary),
             *checks.predictions(draws, target),
             *checks.at_a_bound(draws),
             *checks.energy_jumps(draws, summary.temperature),
             *checks.not_smooth(draws),
             *checks.along_lines(slopes),
         )
-    measured = {} if slopes is None else {"slopes": slopes.as_numbers()}
-    return Verdict("bad" if reasons else "good", reasons, measured=measured)
+        measured = {} if slopes is None else {"slopes": slopes.as_numbers()}
+        if reasons:
+            return Verdict("bad", reasons, measured=measured)
+        note = "of predictions, not of weights" if network else ""
+        judged = checks.what_was_judged(draws, summary, target)
+        return Verdict("good", (), note, measured=measured, judged=judged)
 
 
 def safe_judge(draws: Draws, target: TargetLike | None) -> Verdict:

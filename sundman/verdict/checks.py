@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from statistics import NormalDist
 
 import jax
 import numpy as np
@@ -20,12 +21,22 @@ from sundman.estimate.moments import moments
 from sundman.estimate.temperature import TargetLike, Temperatures, recomputed_temperatures
 from sundman.gradients.slopes import Slopes
 from sundman.posterior import Posterior
+from sundman.verdict.early import early_draws
+from sundman.verdict.linear import has_linear_outputs
 from sundman.verdict.slopes import slopes_of
-from sundman.verdict.summary import RunSummary, effective_draws, losses_of_rows, split_rhat_of
+from sundman.verdict.summary import (
+    RunSummary,
+    effective_draws,
+    losses_of_rows,
+    number_of,
+    split_rhat_of,
+    summarise,
+)
 
 ERRORS = 4.0  # what lies within so many standard errors may be chance
 TEMPERATURE = 0.10  # the mean temperature may be off by this share of T,
 STIFF = 0.30  # that of the stiffest directions by this one
+_USUAL_NUMBER = 20  # of statistics, whose worst has the limits RHAT and ESS
 RHAT = 1.1  # chains of one law are below this, if they are long enough
 ESS = 100.0  # effective draws: an error of a tenth of the standard deviation
 DRIFT = 0.5  # of the standard deviation of U, from the first third of the run to the last
@@ -37,7 +48,8 @@ FEWEST = 50  # draws per chain; with fewer a run is too short to judge
 _STEPS_FOR_GRADIENTS, _GRADIENTS, _SHARE_OF_ROWS = 20_000, 200, 0.02
 _DIRECTIONS, _ERRORS_OF_HEAT = 4, 3.0
 _NUMBERS = 60_000  # steps that are looked at
-_NETWORK = 200  # parameters of a posterior from which its weights decide nothing
+_NETWORK = 200  # parameters from which the weights of a network decide nothing
+_SPREAD_OF_ESS = 0.21  # sd of the log of an estimate of some 100 effective draws, by Monte Carlo
 _APART = 1.5  # R-hat of what goes somewhere; that of a straight line is 2.6
 _SEVERAL = 4  # chains that together show a direction
 _LOOKED_AT, _FEWEST_ROWS = 60, 100  # draws of a chain, and rows, where the loss is computed
@@ -68,15 +80,21 @@ def _posterior(target: object) -> Posterior | None:
 
 
 def is_network(draws: Draws, target: object) -> bool:
-    """Whether the kept values are the weights of a model with many of them."""
+    """Whether the kept values are many weights of a model that bends in them."""
     return draws.has_position and are_weights(draws.values, target)
 
 
+def _are_many(positions: PyTree) -> bool:
+    return number_of(positions) >= _NETWORK
+
+
 def are_weights(positions: PyTree, target: object) -> bool:
-    """Whether positions, (chain, draw, ...), are the weights of a model with many of them."""
-    if _posterior(target) is None:
+    """Whether positions, (chain, draw, ...), are many weights of a model that bends in them."""
+    posterior = _posterior(target)
+    if posterior is None or not _are_many(positions):
         return False
-    return sum(math.prod(leaf.shape[2:]) for leaf in jax.tree.leaves(positions)) >= _NETWORK
+    first = jax.tree.map(lambda leaf: np.asarray(leaf[:1, :1])[0, 0], positions)
+    return not has_linear_outputs(posterior, first)
 
 
 def lost_chains(draws: Draws) -> Iterator[Reason]:
@@ -281,37 +299,92 @@ def _affordable_rows(draws: Draws, target: TargetLike | None, evaluations: int) 
     return min(posterior.size, max(1, int(budget) // evaluations))
 
 
+def _rhat_limit(number: int, chains: int) -> float:
+    """The limit of the largest of so many split R-hats: RHAT of those of 20, or fewer.
+
+    In chains of one law R^2 - 1 is a multiple of chi^2 with 2 chains - 1 degrees of freedom, which
+    the number of effective draws sets: the limit grows as its quantile at 1 - 1/number does.
+    """
+
+    def quantile(number: int) -> float:
+        degrees = 2 * chains - 1  # Wilson and Hilferty (1931)
+        z = NormalDist().inv_cdf(1.0 - 1.0 / number)
+        return degrees * (1.0 - 2.0 / (9 * degrees) + z * math.sqrt(2.0 / (9 * degrees))) ** 3
+
+    more = quantile(max(number, _USUAL_NUMBER)) / quantile(_USUAL_NUMBER)
+    return math.sqrt(1.0 + (RHAT**2 - 1.0) * more)
+
+
+def _ess_limit(number: int) -> float:
+    """The limit of the least of so many effective sizes: ESS of those of 20, or fewer."""
+    normal = NormalDist()
+    more = normal.inv_cdf(1.0 / max(number, _USUAL_NUMBER)) - normal.inv_cdf(1.0 / _USUAL_NUMBER)
+    return ESS * math.exp(_SPREAD_OF_ESS * more)
+
+
 def mixing(summary: RunSummary) -> Iterator[Reason]:
     """Chains, or halves of chains, that do not agree; and too few effective draws."""
-    ratio = summary.rhat
-    worst = int(np.argmax(ratio))
-    if ratio[worst] > RHAT:
-        chains = len(summary.values)
+    ratio, number = summary.rhat, len(summary.labels) - 1
+    worst, chains = int(np.argmax(ratio)), len(summary.values)
+    limit = _rhat_limit(number, chains)
+    of = f" (of {number:,})" if number > _USUAL_NUMBER else ""
+    if ratio[worst] > limit:
         who = "The two halves of the chain" if chains == 1 else f"The {chains} chains"
         yield Reason(
             "R-hat",
-            f"{who} do not agree: split R-hat of {summary.labels[worst]} is {ratio[worst]:.3g}, "
-            f"above {RHAT:g}: run longer; chains that stay apart sit in different modes.",
+            f"{who} do not agree: split R-hat of {summary.labels[worst]}{of} is "
+            f"{ratio[worst]:.3g}, above {limit:.3g}: run longer; chains that stay apart sit in "
+            "different modes.",
         )
     size = effective_draws(summary.values, summary.weight)
-    least = int(np.argmin(size))
-    if size[least] < ESS:
+    least, limit = int(np.argmin(size)), _ess_limit(number)
+    if size[least] < limit:
         yield Reason(
             "effective draws",
-            f"{summary.labels[least]} has {size[least]:.3g} effective draws, fewer than {ESS:g}: "
-            f"run {max(2.0, 2 * ESS / size[least]):.0f} times as long.",
+            f"{summary.labels[least]}{of} has {size[least]:.3g} effective draws, fewer than "
+            f"{limit:.3g}: run {max(2.0, 2 * ESS / size[least]):.0f} times as long.",
         )
+
+
+def first_draws(draws: Draws, summary: RunSummary) -> Iterator[Reason]:
+    """Kept values that lie elsewhere at the beginning of the run, in a direction or several."""
+    found = early_draws(summary.values[..., 1:], summary.weight)
+    if found is not None:
+        yield Reason(
+            "early draws",
+            f"The first {100 * found.share:.3g}% of the draws lie apart from the others: their mean "
+            f"squared Mahalanobis distance is {found.out:.3g} where {found.usual:.3g} is usual: "
+            f"leave them out, draws[{math.ceil(found.share * len(draws))}:], or lengthen the "
+            "burn-in.",
+        )
+
+
+def what_was_judged(draws: Draws, summary: RunSummary, target: TargetLike | None) -> str:
+    """In words, what a verdict without reasons is about."""
+    if not is_network(draws, target):
+        looked_at, kept = len(summary.labels) - 1, number_of(draws.values)
+        many = f"{kept:,}" if looked_at >= kept else f"{looked_at:,} of {kept:,}"
+        return f"U and {many} kept value{'s' if kept > 1 else ''}" if kept else "U"
+    streamed = _affordable_rows(draws, target, _FORWARD) is None
+    weights = summarise(draws, kept_values=True)
+    worst = int(np.argmax(weights.rhat[1:])) + 1
+    settled = weights.rhat[worst] <= _rhat_limit(len(weights.labels) - 1, draws.chains)
+    return (
+        f"U and {'the temperature, neither predictions nor' if streamed else 'predictions, not'} "
+        f"the weights, which {'agree' if settled else 'have not settled'} (largest split R-hat "
+        f"{weights.rhat[worst]:.3g}, of {weights.labels[worst]})"
+    )
 
 
 def predictions(draws: Draws, target: TargetLike | None) -> Iterator[Reason]:
-    """Of a network: chains that have learnt nothing, and predictions that do not agree.
+    """Of a large model: chains that have learnt nothing, and predictions that do not agree.
 
     U of a network may move by thousands along directions that leave its outputs as they are, or
     stand still where they do not: the loss on training rows says where the chain is.
     """
     rows = _affordable_rows(draws, target, _FORWARD)
     posterior = _posterior(target)
-    if rows is None or posterior is None or not is_network(draws, target):
+    if rows is None or posterior is None or not (draws.has_position and _are_many(draws.values)):
         return
     losses, weight = losses_of_rows(draws, posterior, max(rows, _FEWEST_ROWS), _LOOKED_AT)
     if losses.shape[1] < FEWEST // 2:

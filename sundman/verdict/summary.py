@@ -23,7 +23,8 @@ from sundman.posterior import Posterior
 
 _NUMBERS = 60_000  # looked at, of all that was kept
 _AT_A_TIME = 4 * 2**20  # numbers of a column in memory
-_COMPONENTS = 20
+_COMPONENTS = 20  # of leaves on disk, each of which takes a pass over them
+_MOST_COMPONENTS = 2000  # of leaves in memory or small enough to be read at once: .3 s
 _AVERAGED = ("potential", "virial", "kinetic_temperature")
 
 
@@ -54,10 +55,11 @@ class RunSummary(NamedTuple):
 def summarise(draws: Draws, *, kept_values: bool) -> RunSummary:
     """Summarise a run; ``kept_values``: whether to look at them, or at U alone."""
     chains, n = draws.chains, len(draws)
-    chosen = list(components(draws.values)) if kept_values else []
-    stride = max(1, -(-chains * n * (1 + len(chosen)) // _NUMBERS))
+    chosen = _coordinates(draws.values) if kept_values else []
+    looked_at = min(len(chosen), _COMPONENTS)  # of more there are as many draws, and more numbers
+    stride = max(1, -(-chains * n * (1 + looked_at) // _NUMBERS))
     some = slice(None, None, stride)
-    columns = [draws.column("potential")[:, some], *(each.at(some) for each in chosen)]
+    columns = [draws.column("potential")[:, some], *_columns(chosen, some)]
     length = max(1, -(-chains * n * len(_AVERAGED) // _NUMBERS))
     values = np.stack([np.asarray(column, np.float64) for column in columns], axis=2)
     weights = draws.column("weight")
@@ -137,6 +139,31 @@ def effective_draws(values: np.ndarray, weight: np.ndarray) -> np.ndarray:
     _, error, variance = moments(values, weight)
     known = (variance > 0) & np.isfinite(error)
     return np.where(known, variance / np.where(known, error, 1.0) ** 2, np.inf)
+
+
+def number_of(values: PyTree) -> int:
+    """How many numbers a draw has, of values with the axes (chain, draw, ...)."""
+    return sum(math.prod(leaf.shape[2:]) for leaf in jax.tree.leaves(values))
+
+
+def _coordinates(values: PyTree) -> list[Component]:
+    """All components of kept values if they are not too many, else evenly spaced ones."""
+    in_memory = all(isinstance(leaf, np.ndarray) for leaf in jax.tree.leaves(values))
+    near = in_memory or number_of(values) <= _MOST_COMPONENTS
+    return list(components(values, _MOST_COMPONENTS if near else _COMPONENTS))
+
+
+def _columns(chosen: list[Component], some: slice) -> Iterator[np.ndarray]:
+    """The numbers of some components at some draws; leaves on disk are read once if small."""
+    whole: dict[int, np.ndarray] = {}
+    for each in chosen:
+        leaf, place = each.leaf, each.place
+        if not isinstance(leaf, np.ndarray) and math.prod(leaf.shape[2:]) <= _MOST_COMPONENTS:
+            if id(leaf) not in whole:
+                whole[id(leaf)] = np.asarray(leaf[:, some])
+            yield whole[id(leaf)][(slice(None), slice(None), *place)]
+        else:
+            yield each.at(some)
 
 
 class Component(NamedTuple):

@@ -243,7 +243,7 @@ def test_all_chains_lost(key):
 def test_weights_of_a_network_do_not_decide(key):
     """200 parameters or more: U and the temperature are looked at, not the weights."""
     wide = sundman.Posterior(
-        lambda w, x: jnp.stack([jnp.zeros(len(x)), x @ w[:4]], axis=1),
+        lambda w, x: jnp.stack([jnp.zeros(len(x)), jnp.tanh(x @ w[:4])], axis=1),
         data=LOGISTIC.data[:2],
         prior=sundman.priors.gaussian(1.0),
     )
