@@ -15,7 +15,6 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
 from jax.flatten_util import ravel_pytree
-from jax.typing import ArrayLike
 
 from sundman._types import PyTree
 from sundman.data.batches import permute, random_rows, take_rows
@@ -160,7 +159,7 @@ def full_pass(
     at: np.ndarray,
     reference: np.ndarray,
     rows: int | None = None,
-    key: ArrayLike = (0, 0),
+    key: Array | np.ndarray | None = None,
 ) -> FullPass:
     """U and its gradient on all rows, or on some, scaled to all.
 
@@ -170,7 +169,7 @@ def full_pass(
       at: positions, (k, d).
       reference: the one whose U is taken off, (d,).
       rows: how many; all if it is None.
-      key: two words that choose them, if they are not all.
+      key: two words that choose them, if they are not all; some fixed ones if it is None.
 
     Returns:
       U, less U at the reference, and the gradient, with the likelihood's part of it.
@@ -188,7 +187,7 @@ def full_pass(
             other,
             np.int32(first),
             np.int32(end),
-            jnp.asarray(key, jnp.uint32),
+            np.zeros(2, np.uint32) if key is None else key,
             rows=size,
             shuffled=end < posterior.size,
         )

@@ -39,6 +39,7 @@ from sundman.tune.saved import pack, unpack
 from sundman.tune.state import Problem, WarmUp
 from sundman.tune.warm_up import Start, begin, begin_at_centre, finish, warm_up
 from sundman.value import static
+from sundman.verdict.spots import MOST_PASSES, SHARE_OF_ROWS
 
 _MOST_OCTAVES = 40
 _MOST_STEPS = 2**27  # of a compiled call, so that 16 times as many can be counted
@@ -326,6 +327,7 @@ def begin_warm_up(spec: RunSpec, found: Found) -> tuple[Problem, WarmUp]:
             spec.chains,
             temperature,
             spec.key,
+            spot_rows=_spot_rows(spec),
         )
     of_rows = spec.batch_size is not None  # the noise is measured on independent minibatches
     gradient = inputs.as_gradient(spec.target, spec.batch_size, of_rows)
@@ -347,7 +349,16 @@ def begin_warm_up(spec: RunSpec, found: Found) -> tuple[Problem, WarmUp]:
         most_burn_in=spec.draws * spec.thin // 2,
         native=spec.native,
         no_centre=found.reason,
+        spot_rows=0.0 if spec.batch_size is None else _spot_rows(spec),
     )
+
+
+def _spot_rows(spec: RunSpec) -> float:
+    """Rows that the warm-up may look at beside those of its steps, a part of what a run may."""
+    assert isinstance(spec.target, Posterior)
+    of_run = spec.chains * spec.draws * spec.thin * (spec.batch_size or 0)
+    most = min(SHARE_OF_ROWS * of_run, float(MOST_PASSES * spec.target.size))
+    return most / 4.0
 
 
 def with_tuned_sampler(spec: RunSpec, problem: Problem, warm: WarmUp) -> tuple[RunSpec, Start]:

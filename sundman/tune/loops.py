@@ -37,6 +37,7 @@ _REJECT = 1000.0  # in units of T: a step that gains more energy is not taken
 _FAR_OUT = 8.0  # an energy error beyond T and so many times the usual one is a jump
 _ROUNDING = 3.4  # in units of U's precision: an energy error below it says nothing
 _TURN = 0.1  # the change of the gradient in a step to aim at where U is too large for dE
+_FIXED = 2**31  # a step that no warm-up comes to
 _LONGEST = 120  # doublings or halvings of the first step
 
 
@@ -318,6 +319,24 @@ def differences(dynamics: Dynamics, walk: Walk, *, number: int) -> Array:
         return None, lax.map(of_chain, one) - lax.map(of_chain, other)
 
     return lax.scan(pair, None, jnp.arange(number, dtype=jnp.uint32))[1]
+
+
+@partial(jax.jit, static_argnames=("number",))
+def levels(dynamics: Dynamics, walk: Walk, *, number: int) -> Array:
+    """U of every chain where it is, on ``number`` minibatches that are always the same.
+
+    Differences of it tell whether U falls, where the noise of other minibatches would drown that.
+    """
+
+    def of_chain(walk: Walk) -> Array:
+        return evaluate(dynamics, walk, walk.position)[0]
+
+    def add(total: Array, trial: Array) -> tuple[Array, None]:
+        step = jnp.full_like(walk.step, _FIXED) + trial
+        return total + jax.vmap(of_chain)(walk._replace(step=step)), None
+
+    nothing = jnp.zeros(len(walk.value), walk.value.dtype)
+    return lax.scan(add, nothing, jnp.arange(number, dtype=jnp.uint32))[0] / number
 
 
 @partial(jax.jit, static_argnames=("number",))

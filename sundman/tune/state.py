@@ -42,7 +42,8 @@ class Problem(NamedTuple):
       most_burn_in: steps of burn-in at most, where there are rounds.
       by_gradient: whether U has no noise although the gradient has.
       native: whether rounds use the native kernels, as the run does.
-      posterior: of the gradient, where there is a centre.
+      posterior: whose rows the gradient is of, where all of them can be looked at.
+      spot_rows: rows that may be looked at to see whether the warm-up has arrived.
       centre: where the first control variate is; None: there is none.
       no_centre: why not, if one was looked for.
     """
@@ -59,6 +60,7 @@ class Problem(NamedTuple):
     by_gradient: bool = False
     native: bool = False
     posterior: Posterior | None = None
+    spot_rows: float = 0.0
     centre: Centre | None = None
     no_centre: str = ""
 
@@ -173,7 +175,7 @@ def _energy_error(problem: Problem, warm: WarmUp) -> float:
 
 def gradient_of(problem: Problem, warm: WarmUp) -> GradientEstimator:
     """U and its gradient, with the control variate where it is by now."""
-    if problem.posterior is None or problem.centre is None:
+    if problem.centre is None or problem.posterior is None:
         return problem.gradient
     where, slope = warm.anchor
     return estimator_at(problem.posterior, problem.example, where, slope, problem.centre.batch_size)

@@ -26,8 +26,9 @@ from jax.flatten_util import ravel_pytree
 
 from sundman._types import PyTree
 from sundman.gradients import GradientEstimator, RemembersGradients
+from sundman.gradients.control_variates import is_sum_over_rows
 from sundman.noise import Purpose, Stream, fold, gaussian, key_words, substream
-from sundman.posterior import Posterior
+from sundman.posterior import Batch, Posterior
 from sundman.tune import rounds, windows
 from sundman.tune.agreement import check_gradient
 from sundman.tune.auto import Auto, Chosen, ControlVariateAt, Tuning
@@ -85,6 +86,7 @@ def begin(
     most_burn_in: int = 10_000,
     native: bool = False,
     no_centre: str = "",
+    spot_rows: float = 0.0,
 ) -> tuple[Problem, WarmUp]:
     """The problem, and the warm-up before its first window; raises if nothing can start here.
 
@@ -99,6 +101,7 @@ def begin(
       most_burn_in: steps of burn-in at most, where the sampler itself burns in.
       native: whether rounds use the native kernels.
       no_centre: why there is no control variate, if one was looked for.
+      spot_rows: rows that may be looked at to see whether the warm-up has arrived.
     """
     walk, same_gradient, same_value = _start(gradient, positions, key, np.float32(temperature))
     exact = bool(same_gradient) and bool(same_value)
@@ -120,6 +123,8 @@ def begin(
         independent,
         most_burn_in,
         native=native,
+        posterior=_rows_of(gradient),
+        spot_rows=spot_rows,
         no_centre=no_centre,
     )
     # Rounds take no noise out, so there the kick of the noise must count as an error of the step.
@@ -135,6 +140,14 @@ def begin(
     h = float(h)
     cost = problem.cost * (int(trials) + 1)
     return problem, dataclasses.replace(warm, h=h, gamma=0.3 / h, gradients=cost)
+
+
+def _rows_of(gradient: GradientEstimator) -> Posterior | None:
+    """The posterior of minibatches, if all of its rows can be looked at."""
+    posterior = getattr(gradient, "posterior", None)
+    if not isinstance(posterior, Posterior) or not isinstance(posterior.data, Batch):
+        return None
+    return posterior if is_sum_over_rows(posterior) else None
 
 
 def _check_finite(walk: Walk) -> None:
@@ -156,6 +169,8 @@ def begin_at_centre(
     chains: int,
     temperature: float,
     key: Array,
+    *,
+    spot_rows: float = 0.0,
 ) -> tuple[Problem, WarmUp]:
     """The problem and the warm-up of chains that begin around a centre, with a control variate.
 
@@ -169,6 +184,7 @@ def begin_at_centre(
       chains: how many.
       temperature: T.
       key: of the run.
+      spot_rows: rows that may be looked at to see whether the warm-up has arrived.
     """
     flat, unravel = ravel_pytree(example)
     anchor = np.stack([centre.position, centre.grads])
@@ -191,6 +207,7 @@ def begin_at_centre(
         independent=True,
         most_burn_in=0,
         posterior=posterior,
+        spot_rows=spot_rows,
         centre=centre,
     )
     hessian = np.linalg.inv(centre.scale @ centre.scale.T)

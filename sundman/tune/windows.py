@@ -11,12 +11,21 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from sundman.gradients.full_data import curvature, full_pass, row_noise
+from sundman.gradients.full_data import curvature, full_pass, row_noise, spots
 from sundman.noise import Purpose, Stream, fold, gaussian, substream
 from sundman.tune import scales
 from sundman.tune.auto import CLOCK_M, Auto, WarmUpWindow
 from sundman.tune.centre import rows_of_hessian
-from sundman.tune.loops import MOST_SUB_WINDOWS, SUB, Sums, Traces, Walk, mean_hessian, window
+from sundman.tune.loops import (
+    MOST_SUB_WINDOWS,
+    SUB,
+    Sums,
+    Traces,
+    Walk,
+    levels,
+    mean_hessian,
+    window,
+)
 from sundman.tune.state import (
     NOISE_SHARE,
     Problem,
@@ -43,6 +52,9 @@ _HESSIANS = 16  # minibatches that a mean Hessian is of, all chains together
 _FEWEST_ROWS = 16  # of gradients that say how many directions are stiff
 _MOST_ROWS = 4000  # of positions, all chains together, that say how wide the law is
 _MOST_PRODUCTS = 1000  # rows that are multiplied with each other
+_FIXED_BATCHES = 16  # on which U is compared from block to block of the descent
+_SPOTS_OF_CHAIN = 4  # positions of the last window at which all rows are looked at
+_SURE, _MOVES = 5.0, 3  # errors beyond which chains are beside the mode; how often they are moved
 _RECENTRED = 3  # windows before the one after which the control variate moves
 _POSITIONS, _ROWS_OF_NOISE = 256, 128  # by which the noise of a control variate is known to 2%
 _ROW_NUMBERS = 2**24  # kept of positions, of gradients and of their changes
@@ -111,6 +123,32 @@ class _WindowResult:
         return np.asarray(getattr(self.traces, name), np.float64)[: min(self.number, self.rows)]
 
 
+def _step_to_the_mode(
+    problem: Problem, warm: WarmUp, result: _WindowResult
+) -> tuple[np.ndarray, int]:
+    """Newton's step of the mean of the chains by the gradient on all rows; 0 if they are there.
+
+    The noise of minibatches hides where chains are for longer than a window is. Also returned is
+    what it took, in gradients of a chain.
+    """
+    nothing = np.zeros(warm.coordinates)
+    if problem.spot_rows <= 0 or problem.posterior is None:
+        return nothing, 0
+    kept = result.kept("x")
+    kept = kept[np.linspace(len(kept) // 2, len(kept) - 1, _SPOTS_OF_CHAIN).astype(int)]
+    at = kept.reshape(-1, warm.coordinates)
+    seen = spots(problem.posterior, problem.example, at, problem.spot_rows)
+    if seen is None or not np.isfinite(seen.grads).all():
+        return nothing, 0
+    slope = scales.inward(warm.scale, seen.grads.mean(axis=0))
+    chance = (warm.coordinates + _SURE * math.sqrt(2.0 * warm.coordinates)) / warm.chains
+    rows = (seen.rows * len(at) + problem.posterior.size) / warm.chains
+    cost = math.ceil(rows / max(1, getattr(problem.gradient, "batch_size", None) or 1))
+    if slope @ slope <= 2.0 * chance * problem.temperature**2:
+        return nothing, cost
+    return -(warm.scale * slope if warm.scale.ndim == 1 else warm.scale @ slope), cost
+
+
 def _record(warm: WarmUp, result: _WindowResult, stage: str, width: float, noise: float) -> WarmUp:
     """With one more record."""
     record = WarmUpWindow(
@@ -129,11 +167,16 @@ def _record(warm: WarmUp, result: _WindowResult, stage: str, width: float, noise
 
 def _after_descent(problem: Problem, warm: WarmUp, result: _WindowResult) -> WarmUp:
     d = warm.coordinates
-    now = float(np.median(result.line("U")[-3:]))
+    now, own = float(np.median(result.line("U")[-3:])), np.asarray(warm.walk.value, np.float64)
+    if not problem.exact:
+        own = levels(dynamics(problem, warm), warm.walk, number=_FIXED_BATCHES)
+        own = np.asarray(own, np.float64)
+        now = float(np.median(own))
+        warm = dataclasses.replace(warm, gradients=warm.gradients + _FIXED_BATCHES)
     warm = _record(warm, result, "descent", 0.0, 0.0)
     falls = now < warm.lowest - 2.0 * math.sqrt(d / 2) * problem.temperature
     if not falls or len(warm.records) >= _MOST_DESCENTS:
-        warm = _without_stragglers(problem, warm)
+        warm = _without_stragglers(problem, warm, own)
         left = warm.left if problem.by_rounds else _affordable(problem, warm, warm.left)
         return dataclasses.replace(warm, descending=False, gamma=1.0, left=left)
     diagonal = scales.diagonal(result.sums, problem.temperature)
@@ -144,9 +187,15 @@ def _after_descent(problem: Problem, warm: WarmUp, result: _WindowResult) -> War
     return dataclasses.replace(warm, lowest=now, gamma=1.0)
 
 
-def _without_stragglers(problem: Problem, warm: WarmUp) -> WarmUp:
-    """With chains that are hopelessly far up when the descent ends put where others are."""
-    U, T = np.asarray(warm.walk.value, np.float64), problem.temperature
+def _without_stragglers(problem: Problem, warm: WarmUp, U: np.ndarray) -> WarmUp:
+    """With chains that are hopelessly far up when the descent ends put where others are.
+
+    Args:
+      problem: what is tuned for.
+      warm: when the descent ends.
+      U: of every chain, on the same rows.
+    """
+    T = problem.temperature
     spread = max(1.0, math.sqrt(warm.coordinates / 2)) * T
     far = ~(np.median(U) + _HOPELESS * spread > U)
     if not far.any() or far.all():
@@ -367,8 +416,13 @@ def _after_last(problem: Problem, warm: WarmUp, result: _WindowResult) -> WarmUp
     first, final = U[:quarter], U[-quarter:]
     fall = float(first.mean() - final.mean())
     error = math.sqrt((first.var() + final.var()) / quarter)
-    falling = fall > max(matters(problem, warm), 4.0 * error)
-    again = falling and warm.repeats < _REPEATS
+    beside, seen = _step_to_the_mode(problem, warm, result)
+    falling = fall > max(matters(problem, warm), 4.0 * error) or beside.any()
+    again = falling and warm.repeats < (_MOVES if beside.any() else _REPEATS)
+    if again and beside.any():  # by all chains alike: how they are spread stays
+        there = warm.walk.position + beside.astype(warm.walk.position.dtype)
+        warm = dataclasses.replace(warm, walk=warm.walk._replace(position=there))
+    warm = dataclasses.replace(warm, gradients=warm.gradients + seen)
     settled = np.exp(np.mean(np.log(result.line("h")[result.number // 4 :])))
     if problem.exact:
         settled *= _share_for_jumps(result) ** (1 / 6)

@@ -94,10 +94,12 @@ def _judge(draws: Draws, target: TargetLike | None) -> Verdict:
         if not runaway or not (draws.has_position or runaway[0].check == checks.STILL_FALLING):
             runaway = (*checks.drift(summary), *runaway)
         slopes = checks.measured_slopes(draws, target)
+        spots = checks.measured_spots(draws, target)
         reasons = (
             *certain,
             *runaway,
-            *checks.temperature(draws, summary, target),
+            *checks.temperature(draws, summary, target if spots is None else None),
+            *checks.at_spots(draws, spots, summary.temperature),
             *checks.mixing(summary),
             *checks.first_draws(draws, summary),
             *checks.predictions(draws, target),
@@ -106,11 +108,14 @@ def _judge(draws: Draws, target: TargetLike | None) -> Verdict:
             *checks.not_smooth(draws),
             *checks.along_lines(slopes),
         )
-        measured = {} if slopes is None else {"slopes": slopes.as_numbers()}
+        both = {"slopes": slopes, "spots": spots}
+        measured = {name: each.as_numbers() for name, each in both.items() if each is not None}
         if reasons:
             return Verdict("bad", reasons, measured=measured)
         note = "of predictions, not of weights" if network else ""
         judged = checks.what_was_judged(draws, summary, target)
+        if spots is not None:
+            judged += f"; {checks.what_spots_see(spots)}"
         return Verdict("good", (), note, measured=measured, judged=judged)
 
 

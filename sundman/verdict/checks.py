@@ -21,9 +21,11 @@ from sundman.estimate.moments import moments
 from sundman.estimate.temperature import TargetLike, Temperatures, recomputed_temperatures
 from sundman.gradients.slopes import Slopes
 from sundman.posterior import Posterior
+from sundman.verdict import spots
 from sundman.verdict.early import early_draws
 from sundman.verdict.linear import has_linear_outputs
 from sundman.verdict.slopes import slopes_of
+from sundman.verdict.spots import SpotChecks
 from sundman.verdict.summary import (
     RunSummary,
     effective_draws,
@@ -66,6 +68,7 @@ _SHARE_OF_HALF = 0.3  # of those of one size: a tail has more of half the size
 _JUMP_ON_A_LINE, _LINES_WITH_JUMPS = 0.3, 2  # in units of T; one line may lead where no mass is
 _FEWEST_OFF, _SHARE_OFF = 3, 1 / 6  # lines on which U and its gradient disagree
 _SLOPES, _FEWEST_ROWS_OF_SLOPES = 300, 32  # evaluations on lines, and rows of each
+_ERRORS_AT_SPOTS = 4.5  # few spots make wide tails, and there are several directions
 _PARTS = 8  # into which a run is cut to see where it goes
 
 
@@ -267,6 +270,64 @@ def temperature(draws: Draws, summary: RunSummary, target: TargetLike | None) ->
                 f"{T:g}{mean}: {advice}.",
             )
             return
+
+
+def measured_spots(draws: Draws, target: TargetLike | None) -> SpotChecks | None:
+    """U and its gradient on all rows at a few draws, of a posterior that can be asked for them."""
+    posterior = _posterior(target)
+    return None if posterior is None else spots.measure(draws, posterior)
+
+
+def at_spots(draws: Draws, seen: SpotChecks | None, temperature: float) -> Iterator[Reason]:
+    """What draws look like where U is known without the noise of minibatches."""
+    if seen is None or not temperature > 0:
+        return
+    T, rows = temperature, "all rows" if seen.rows == seen.of_rows else f"{seen.rows:,} rows"
+    where = f"Spot checks on {rows} at {len(seen.virial)} draws"
+    advice = "run longer"
+    if draws.facts.batch_size is not None:
+        advice = 'use larger batches, gradient="control_variate", or run longer'
+    beside, mean = _mean_of(seen.slope), _mean_of(seen.virial)
+    if abs(beside.value) > _ERRORS_AT_SPOTS * beside.error:
+        yield Reason(
+            "beside the mode",
+            f"{where} find the draws beside the mode: the gradient does not average to 0, which is "
+            f"a distance of about {abs(beside.value) / T:.2g} standard deviations: lengthen the "
+            "burn-in.",
+        )
+        return
+    if _off(mean, T, TEMPERATURE):
+        yield Reason(
+            "temperature",
+            f"{where} find a temperature of {_text(mean)} that should be {T:g}: {advice}.",
+        )
+        return
+    for value, error in zip(seen.temperatures, seen.errors, strict=True):
+        if abs(value - T) > max(_ERRORS_AT_SPOTS * error, STIFF * T):
+            than = "wide" if value > T else "narrow"
+            factor = math.sqrt(max(value / T, 1e-12))
+            yield Reason(
+                "width",
+                f"{where} find the draws too {than} along one direction: {factor:.2g} times as "
+                f"wide as U has it ({_text(Estimate(float(value), float(error)))} in the variance, "
+                f"which should be {T:g}): {advice}.",
+            )
+            return
+
+
+def what_spots_see(seen: SpotChecks) -> str:
+    """What size of error the spot checks could see, for a verdict that found none."""
+    mean, widest = _mean_of(seen.virial), float(np.max(seen.errors))
+    return (
+        f"spot checks without minibatch noise would show a temperature off by "
+        f"{max(TEMPERATURE, ERRORS * mean.error):.0%}, or one direction's variance by "
+        f"{max(STIFF, _ERRORS_AT_SPOTS * widest):.0%}"
+    )
+
+
+def _mean_of(numbers: np.ndarray) -> Estimate:
+    """The mean of numbers that are independent, about."""
+    return Estimate(float(np.mean(numbers)), float(np.std(numbers) / math.sqrt(len(numbers) - 1)))
 
 
 def _text(measured: Estimate) -> str:

@@ -9,7 +9,6 @@ import jax.numpy as jnp
 import numpy as np
 
 from sundman import _chunks
-from sundman._types import PyTree
 from sundman.draws import Draws
 from sundman.estimate.temperature import TargetLike
 from sundman.gradients import Exact, GradientEstimator, minibatch
