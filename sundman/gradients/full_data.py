@@ -25,6 +25,7 @@ from sundman.posterior import Batch, Posterior
 _ROWS = 16_384  # of a piece of a pass
 _ROWS_OF_HESSIAN = 2_048
 _FEWEST_ROWS = 256  # by which a change of the gradient is known
+_SPOT_ROWS = 0x5907  # a word of the keys that choose them
 _ELEMENTS = 2**24  # numbers that a piece of a pass holds at a time, about
 
 
@@ -77,13 +78,18 @@ def spots(posterior: Posterior, example: PyTree, at: np.ndarray, budget: float) 
     if budget >= len(at) * posterior.size:
         whole = full_pass(posterior, example, at, middle)
         return Spots(whole.value, whole.grads, posterior.size)
-    rows = int((budget - posterior.size) // (len(at) + 1))
+    rows = int((budget - posterior.size) // (2 * len(at)))
     if rows < min(_FEWEST_ROWS, posterior.size):
         return None
     there = full_pass(posterior, example, middle[None], middle).grads[0]
-    part = full_pass(posterior, example, np.concatenate([at, middle[None]]), middle, rows)
-    known = there - part.grads[-1]
-    return Spots(part.value[:-1] + (at - middle) @ known, part.grads[:-1] + known, rows)
+    value, grads = np.zeros(len(at)), np.zeros(at.shape)
+    for number, here in enumerate(at):  # rows of its own each, so that their scatter averages out
+        key = np.array([number, _SPOT_ROWS], np.uint32)
+        part = full_pass(posterior, example, np.stack([here, middle]), middle, rows, key)
+        known = there - part.grads[1]
+        value[number] = part.value[0] + (here - middle) @ known
+        grads[number] = part.grads[0] + known
+    return Spots(value, grads, rows)
 
 
 class Curvature(NamedTuple):

@@ -54,7 +54,7 @@ _FEWEST, _OVERHEAD = 64, 300  # rows of a batch; what a step costs besides, in r
 _NOISE_SHARE = 0.5  # as in tune.state, of a step that noise limits
 _FEWEST_DRAWS = 4  # by which noise is measured in many dimensions
 _KICK = 0.1  # as in tune.rounds
-_FLOOR = 1e-7  # of the largest curvature: below it there is only rounding
+FLOOR = 1e-7  # of the largest curvature: below it there is only rounding
 
 
 class Centre(NamedTuple):
@@ -396,7 +396,7 @@ def inverse_root(hessian: np.ndarray) -> np.ndarray:
     """L with L L' = H^-1; directions without curvature as wide as rounding lets one know."""
     size = np.sqrt(np.maximum(np.abs(np.diag(hessian)), 1e-30))
     values, vectors = np.linalg.eigh(hessian / np.outer(size, size))
-    values = np.maximum(np.abs(values), _FLOOR * np.abs(values).max())
+    values = np.maximum(np.abs(values), FLOOR * np.abs(values).max())
     half = vectors / np.sqrt(values) / size[:, None]
     return np.linalg.cholesky(half @ half.T)
 
