@@ -11,6 +11,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
+from sundman._trees import leaf_paths
+from sundman._types import PyTree
 from sundman.gradients.full_data import curvature, full_pass, row_noise, spots
 from sundman.noise import Purpose, Stream, fold, gaussian, substream
 from sundman.tune import scales
@@ -91,6 +93,8 @@ def advance(problem: Problem, warm: WarmUp) -> WarmUp:
     warm = dataclasses.replace(warm, walk=walk, h=middle, steps=own, gradients=cost)
     if warm.descending:
         return _after_descent(problem, warm, result)
+    if len(warm.left) <= 2:
+        _check_moved(problem, warm, result)
     return _after_last(problem, warm, result) if last else _after_window(problem, warm, result)
 
 
@@ -103,6 +107,39 @@ def _check_bounded(problem: Problem, U: np.ndarray, walk: Walk) -> None:
         f"U falls without bound: it is {U[-1]:.3g} at positions as large as {size:.3g}. Did you "
         "pass log p instead of -log p? Use sample(log_density=...); or the law is improper"
     )
+
+
+def _check_moved(problem: Problem, warm: WarmUp, result: _WindowResult) -> None:
+    """Raise if no step moves the chains, so that nothing can be learnt of the law."""
+    kept = result.kept("x")
+    still = np.flatnonzero((kept == kept[0]).all(axis=(0, 1)))
+    if not len(still):
+        return
+    number = int(still[np.argmax(abs(kept[-1, 0, still]))])
+    value = kept[-1, 0, number]
+    spacing = float(np.spacing(np.asarray(abs(value), warm.walk.position.dtype)))
+    where = (
+        f"{_name_of(problem.example, number)} is about {value:.6g}, where neighbouring numbers of "
+        f"its dtype are {spacing:.2g} apart"
+    )
+    if result.rejected >= result.number * SUB * warm.chains:
+        raise TuningError(
+            f"no step is short enough: steps of {warm.h:.2g} still have a large energy error. U or "
+            "its gradient is not continuous, they do not belong together, U is so large that its "
+            f"rounding is more than the temperature, or its law is too narrow ({where})"
+        )
+    raise TuningError(
+        f"the law is narrower than what numbers resolve, and nothing moves: {where}. Subtract a "
+        "constant where the position enters U (of a regression, centre the columns), or sample in "
+        "float64, jax.config.update('jax_enable_x64', True)"
+    )
+
+
+def _name_of(example: PyTree, number: int) -> str:
+    """What a coordinate of the ravelled position is called."""
+    sizes = [np.size(leaf) for leaf in jax.tree.leaves(example)]
+    leaf = int(np.searchsorted(np.cumsum(sizes), number, side="right"))
+    return f"{leaf_paths(example)[leaf]}[{number - sum(sizes[:leaf])}]"
 
 
 @dataclass(frozen=True)

@@ -60,13 +60,15 @@ _AT_CHANCE = 0.97  # of the loss of class frequencies
 _RHAT_OF_LOSS, _SHARE_APART = 1.3, 0.25  # few draws are looked at, which widens R-hat
 _JUMP, _USUAL_SIZES = 3.0, 12.0  # in units of T, and of the median: a change of energy beyond both
 _JUMPS, _FEW_JUMPS = 2e-5, 4  # the share of steps with such a change, and how many may be chance
-_LARGE = 0.3  # in units of T: changes of energy that are compared with each other
+_LARGE = 0.3  # in units of T: changes of energy that are compared with each other,
+_HALF = 0.3  # and with those from so much of it on, the least that are about half as large
 _ROUNDINGS = 8.0  # so many roundings of U may be chance
 _ALIKE, _FEW_ALIKE = 0.2, 50  # the spread of changes of one size, and how many may be chance
 _SHARE_ALIKE = 1e-3  # of the steps: where U jumps so rarely little of the law lies beyond
 _SHARE_OF_HALF = 0.3  # of those of one size: a tail has more of half the size
 _JUMP_ON_A_LINE, _LINES_WITH_JUMPS = 0.3, 2  # in units of T; one line may lead where no mass is
 _FEWEST_OFF, _SHARE_OFF = 3, 1 / 6  # lines on which U and its gradient disagree
+_UNACCOUNTED = 0.02  # of the change of U: half the gradient is missing of 1 in 600 coordinates
 _SLOPES, _FEWEST_ROWS_OF_SLOPES = 300, 32  # evaluations on lines, and rows of each
 _ERRORS_AT_SPOTS = 4.5  # few spots make wide tails, and there are several directions
 _PARTS = 8  # into which a run is cut to see where it goes
@@ -535,7 +537,8 @@ def energy_jumps(draws: Draws, temperature: float) -> Iterator[Reason]:
             "in its non-centred form; elsewhere a shorter step, sundman.auto(bias=0.005), helps.",
         )
         return
-    usual = float(np.median(changes)) if len(changes) else math.inf
+    large = changes[changes > _LARGE * temperature]
+    usual = float(np.median(large)) if len(large) else math.inf
     alike = int((np.abs(changes / usual - 1.0) < _ALIKE).sum())
     half = int((np.abs(changes / usual - 0.5) < _ALIKE).sum())
     if alike > max(_FEW_ALIKE, _SHARE_ALIKE * steps) and half < _SHARE_OF_HALF * alike:
@@ -549,7 +552,7 @@ def energy_jumps(draws: Draws, temperature: float) -> Iterator[Reason]:
 
 
 def _energy_changes(draws: Draws, temperature: float) -> tuple[int, float, np.ndarray]:
-    """How many changes of energy are jumps by their size alone, the largest, and all large ones."""
+    """How many changes of energy are jumps by size alone, the largest, and those not small."""
     jumps, largest, size, large = 0, 0.0, None, [np.zeros(0)]
     for part in _chunks.draw_slices(len(draws), max(2, _NUMBERS // draws.chains)):
         before = slice(max(part.start - 1, 0), part.stop)
@@ -560,7 +563,7 @@ def _energy_changes(draws: Draws, temperature: float) -> tuple[int, float, np.nd
         rounding = _ROUNDINGS * float(np.finfo(work.dtype).eps * U)
         jumps += int((done > _JUMP * temperature + _USUAL_SIZES * size + rounding).sum())
         largest = max(largest, float(done.max(initial=0.0)))
-        large.append(done[done > _LARGE * temperature + rounding])
+        large.append(done[done > _HALF * _LARGE * temperature + rounding])
     return jumps, largest, np.concatenate(large)
 
 
@@ -602,10 +605,18 @@ def along_lines(slopes: Slopes | None) -> Iterator[Reason]:
         )
         return  # U is not what its gradient adds up to, which is all that the next one would say
     told, off, ratio = slopes.disagreement()
+    unaccounted = slopes.unaccounted()
     if off >= max(_FEWEST_OFF, _SHARE_OFF * told):
         yield Reason(
             "gradient",
             f"U and its gradient do not belong together: on {off} of {told} lines U does not "
             f"change as its gradient says, which is {ratio:.2g} of the slope that U has: is there "
             "a stop_gradient, a custom derivative, clipping?",
+        )
+    elif unaccounted > _UNACCOUNTED:
+        yield Reason(
+            "gradient",
+            f"U and its gradient do not belong together: along most lines {unaccounted:.0%} of the "
+            "change of U is not in the integral of its slope, as where the gradient of one "
+            "coordinate of many is wrong: is there a stop_gradient, a custom derivative, clipping?",
         )
