@@ -91,8 +91,6 @@ VARIANTS = {
     "memory .98": {"memory": 0.98},
     "every 16": {"every": 16},
     "loudest 4": {"loudest": 4},
-    "per array": {"per_array": True},
-    "per array, share .07": {"per_array": True, "share": 0.07},
 }
 
 
