@@ -40,11 +40,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from report import settings
+from sundman.paper import network
+from sundman.paper.digits_posterior import BATCH, SIZES, at_each, last_layer, posterior
 
 import sundman
 from sundman import metrics, models
-from sundman.paper import network
-from sundman.paper.digits_posterior import BATCH, SIZES, at_each, last_layer, posterior
 
 RESULTS = Path(__file__).parent / "results"
 CHAINS, GRADIENTS, THIN = 4, 24_000, 100

@@ -38,14 +38,14 @@ from typing import Any
 
 import numpy as np
 from report import settings
-
-import sundman
-from sundman import integrators
 from sundman.paper import digits_posterior, posterior_accuracy
 from sundman.paper.digits_posterior import PRIORS
 from sundman.paper.experiment import AccuracyBudget
 from sundman.paper.posterior_accuracy import Row
 from sundman.paper.statistics import Measurement, over_seeds
+
+import sundman
+from sundman import integrators
 
 RESULTS = Path(__file__).parents[1] / "results"
 FEW, MANY = 32, 360

@@ -22,11 +22,11 @@ from typing import Any
 import jax
 import numpy as np
 from report import settings
+from sundman.paper import digits_posterior, posterior_accuracy
+from sundman.paper.digits_posterior import SIZES
 
 import sundman
 from sundman import gradients, integrators, models
-from sundman.paper import digits_posterior, posterior_accuracy
-from sundman.paper.digits_posterior import SIZES
 
 RESULT = Path(__file__).parent / "results" / "low_rank_potential.json"
 CHAINS, STEP, THIN = 8, 0.003, 20

@@ -37,6 +37,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from report import settings
+from sundman.paper.network import BATCH, CLOCK, posterior_of
 
 import sundman
 from sundman import LearningRate, metrics, models
@@ -44,7 +45,6 @@ from sundman._types import PyTree
 from sundman.clocks import SundmanSettings
 from sundman.data.base import Dataset
 from sundman.draws.trust import AllDivergedError
-from sundman.paper.network import BATCH, CLOCK, posterior_of
 
 RESULT = Path(__file__).parent / "results" / "record.json"
 TRIAL = (1, 40)

@@ -11,11 +11,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 
-from sundman.paper import network
-from sundman.paper.experiment import Findings, NetworkBudget, Task
-from sundman.paper.network import Chain
-from sundman.paper.scoring import ChainRun, Weighting
-from sundman.paper.statistics import (
+from studies.sa_sgld import network
+from studies.sa_sgld.experiment import Findings, NetworkBudget, Task
+from studies.sa_sgld.network import Chain
+from studies.sa_sgld.scoring import ChainRun, Weighting
+from studies.sa_sgld.statistics import (
     Measurement,
     all_of,
     equal,

@@ -11,8 +11,8 @@ import jax.numpy as jnp
 import numpy as np
 
 import sundman
+from studies.sa_sgld.experiment import Numbers
 from sundman import metrics
-from sundman.paper.experiment import Numbers
 
 Weighting = Literal["weighted", "unweighted"]
 

@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from sundman.paper.experiment import ResultCache, digest, to_json
+from studies.sa_sgld.experiment import ResultCache, digest, to_json
 
 
 def test_a_run_is_done_once(tmp_path):

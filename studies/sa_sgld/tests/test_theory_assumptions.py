@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sundman.paper.theory_assumptions import gamma, moment_condition
+from studies.sa_sgld.theory_assumptions import gamma, moment_condition
 
 positive = st.floats(0.01, 100.0)
 

@@ -31,11 +31,11 @@ import jax.numpy as jnp
 import numpy as np
 
 import sundman
+from studies.sa_sgld import experiment
+from studies.sa_sgld.experiment import Numbers, Task
+from studies.sa_sgld.statistics import Measurement, equal, over_seeds
 from sundman import check, clocks, estimate, integrators, targets
 from sundman.clocks import SundmanSettings
-from sundman.paper import experiment
-from sundman.paper.experiment import Numbers, Task
-from sundman.paper.statistics import Measurement, equal, over_seeds
 from sundman.report.model import Outcome, Verdict
 from sundman.value import Number, Value
 

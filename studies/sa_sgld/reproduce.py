@@ -19,8 +19,7 @@ from pathlib import Path
 import jax
 
 import sundman
-from sundman import check
-from sundman.paper.experiment import (
+from studies.sa_sgld.experiment import (
     SCALES,
     Console,
     Findings,
@@ -30,6 +29,7 @@ from sundman.paper.experiment import (
     to_json,
     write_text,
 )
+from sundman import check
 from sundman.report.model import Figure, Report, Section, Table, Verdict
 
 # By name: an experiment that draws needs matplotlib, which not everyone has.
@@ -240,40 +240,10 @@ def run(
     return joined([_one(each, task) for each in NAMES])
 
 
-def units(name: str, scale: str, seed: int = 0) -> list[tuple[str, list[int] | None]]:
-    """The parts of an experiment, or of all, that can be run apart from each other.
-
-    Args:
-      name: one of ``NAMES``, or ``"all"``.
-      scale: ``"quick"``, ``"standard"`` or ``"paper"``.
-      seed: the first seed.
-
-    Returns:
-      For each the arguments ``name`` and ``seeds`` of :func:`run`.
-    """
-    check.choice("name", name, (*NAMES, "all"))
-    check.choice("scale", scale, tuple(SCALES))
-    of_seeds = {
-        "table1": SCALES[scale].table.seeds,
-        "fig-logprob": SCALES[scale].table.seeds,
-        "fig-robustness": SCALES[scale].robustness.seeds,
-        "posterior-accuracy": SCALES[scale].accuracy.seeds,
-    }
-    parts: list[tuple[str, list[int] | None]] = []
-    for each in NAMES if name == "all" else (name,):
-        if name == "all" and each == "fig-logprob":
-            continue  # it has the chains of the table
-        if each in of_seeds:
-            parts += [(each, [seed + i]) for i in range(of_seeds[each])]
-        else:
-            parts.append((each, None))
-    return parts
-
-
 def _one(name: str, task: Task) -> Result:
     began = time.perf_counter()
     task = replace(task, cache=replace(task.cache, earlier_seconds={}))
-    module = importlib.import_module(f"sundman.paper.{_MODULES[name]}")
+    module = importlib.import_module(f"studies.sa_sgld.{_MODULES[name]}")
     findings: Findings = module.run(task)
     scale = task.cache.scale
     options = f" --seed {task.seed}" if task.seed else ""
@@ -292,7 +262,7 @@ def _one(name: str, task: Task) -> Result:
         wall_seconds=time.perf_counter() - began + sum(task.cache.earlier_seconds.values()),
         version=sundman.__version__,
         date=datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
-        command=f"python -m sundman.paper {name} --scale {scale}{options}",
+        command=f"python -m studies.sa_sgld {name} --scale {scale}{options}",
     )
     result.write(task.cache.directory)
     return result

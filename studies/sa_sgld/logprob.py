@@ -12,12 +12,12 @@ from dataclasses import replace
 
 import numpy as np
 
-from sundman.paper import table1
-from sundman.paper.experiment import Findings, Task
-from sundman.paper.figures import Figure, lines
-from sundman.paper.scoring import ChainRun
-from sundman.paper.statistics import Measurement, equivalent, less, over_seeds
-from sundman.paper.table1 import Rows
+from studies.sa_sgld import table1
+from studies.sa_sgld.experiment import Findings, Task
+from studies.sa_sgld.figures import Figure, lines
+from studies.sa_sgld.scoring import ChainRun
+from studies.sa_sgld.statistics import Measurement, equivalent, less, over_seeds
+from studies.sa_sgld.table1 import Rows
 from sundman.report.model import Outcome, Table, Verdict
 
 

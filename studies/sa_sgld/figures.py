@@ -6,24 +6,21 @@ import io
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import matplotlib as mpl
+import matplotlib.pyplot as plt
 import numpy as np
+from matplotlib.cm import ScalarMappable
+from matplotlib.colors import LogNorm, Normalize
+from matplotlib.figure import Figure as Canvas
 from numpy.typing import ArrayLike
+from PIL import Image
 
 import sundman
+from studies.sa_sgld.statistics import Measurement
+from studies.sa_sgld.toys import edges_of
 from sundman import estimate, targets
 from sundman import plot as drawing
-from sundman._optional import needs_extra
-from sundman.paper.statistics import Measurement
-from sundman.paper.toys import edges_of
 from sundman.report.model import Figure
-
-with needs_extra("report", "a figure of the experiments"):
-    import matplotlib as mpl
-    import matplotlib.pyplot as plt
-    from matplotlib.cm import ScalarMappable
-    from matplotlib.colors import LogNorm, Normalize
-    from matplotlib.figure import Figure as Canvas
-    from PIL import Image
 
 mpl.use("Agg")
 _DPI = 110

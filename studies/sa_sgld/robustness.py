@@ -17,11 +17,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import NamedTuple
 
-from sundman.paper import network
-from sundman.paper.experiment import Findings, NetworkBudget, Task
-from sundman.paper.figures import Figure, lines
-from sundman.paper.network import Chain, Scales
-from sundman.paper.scoring import ChainRun
+from studies.sa_sgld import network
+from studies.sa_sgld.experiment import Findings, NetworkBudget, Task
+from studies.sa_sgld.figures import Figure, lines
+from studies.sa_sgld.network import Chain, Scales
+from studies.sa_sgld.scoring import ChainRun
 from sundman.report.model import Outcome, Table, Verdict
 
 R, DTAU_PER_H, ABLATED = 0.5, 0.7, 0.5
@@ -64,7 +64,7 @@ def run_chain(
       sampler: ``"sgld"`` or ``"sa-sgld"``.
       step: h or dtau.
       seed: of the chain; part of its name, but for the first.
-      prior: as in :class:`sundman.paper.network.Chain`.
+      prior: as in :class:`studies.sa_sgld.network.Chain`.
       scales: of the prior ``"fixed"``.
 
     Returns:

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from dataclasses import asdict, replace
 
+from studies.sa_sgld import figures, toys
+from studies.sa_sgld.experiment import Findings, Task
+from studies.sa_sgld.statistics import Measurement, all_of, equal, less, limit, log_slope
+from studies.sa_sgld.toys import Toy, ToyRun, Weighting, magnitude_difference, significant
 from sundman.clocks import SundmanSettings
-from sundman.paper import figures, toys
-from sundman.paper.experiment import Findings, Task
-from sundman.paper.statistics import Measurement, all_of, equal, less, limit, log_slope
-from sundman.paper.toys import Toy, ToyRun, Weighting, magnitude_difference, significant
 from sundman.report.model import Outcome, Table, Verdict
 
 CLOCK: SundmanSettings = {

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from sundman.paper.statistics import (
+from studies.sa_sgld.statistics import (
     Measurement,
     all_of,
     equal,

@@ -1,6 +1,6 @@
 """How near the true posterior does a sampler come? A small network whose predictive is known.
 
-The network and its true predictive are those of :mod:`sundman.paper.digits_posterior`, batch 32;
+The network and its true predictive are those of :mod:`studies.sa_sgld.digits_posterior`, batch 32;
 where the reference under the horseshoe is not at hand, only the Gaussian prior is examined. The
 distance is the mean over test points of the total variation of class probabilities,
 
@@ -33,11 +33,8 @@ import jax
 import numpy as np
 
 import sundman
-from sundman import clocks, integrators, metrics, models
-from sundman.clocks import SundmanSettings
-from sundman.draws.trust import AllDivergedError
-from sundman.paper import experiment
-from sundman.paper.digits_posterior import (
+from studies.sa_sgld import experiment
+from studies.sa_sgld.digits_posterior import (
     BATCH,
     PRIORS,
     SIZES,
@@ -51,10 +48,13 @@ from sundman.paper.digits_posterior import (
     reference_path,
     score_unit,
 )
-from sundman.paper.experiment import AccuracyBudget, Findings, Numbers, Task
-from sundman.paper.figures import Figure, Points, against_gradients
-from sundman.paper.network import CLOCK
-from sundman.paper.statistics import Measurement, error_text, less, over_seeds
+from studies.sa_sgld.experiment import AccuracyBudget, Findings, Numbers, Task
+from studies.sa_sgld.figures import Figure, Points, against_gradients
+from studies.sa_sgld.network import CLOCK
+from studies.sa_sgld.statistics import Measurement, error_text, less, over_seeds
+from sundman import clocks, integrators, metrics, models
+from sundman.clocks import SundmanSettings
+from sundman.draws.trust import AllDivergedError
 from sundman.report.model import Table, Verdict
 
 MATCHED = "SGLD, mean step of SA-SGLD"

@@ -15,11 +15,11 @@ import jax
 import numpy as np
 
 import sundman
+from studies.sa_sgld import experiment
+from studies.sa_sgld.experiment import Numbers, ResultCache, ToyBudget
+from studies.sa_sgld.statistics import Measurement, over_seeds
 from sundman import estimate, gradients, targets
 from sundman.clocks import SundmanSettings
-from sundman.paper import experiment
-from sundman.paper.experiment import Numbers, ResultCache, ToyBudget
-from sundman.paper.statistics import Measurement, over_seeds
 
 OBSERVABLES = {
     "star": ("r2", "x2y2", "outer", "U", "virial", "grad2"),

@@ -1,6 +1,6 @@
-"""The documentation page of the reproduction, made from the results: claim by claim.
+"""The README of this study, made from its results: claim by claim.
 
-    python -m sundman.paper.page results docs/reproduction.md
+    python -m studies.sa_sgld.page
 
 Of several scales of an experiment, each claim is shown at the largest at which it was tested. Where
 an experiment was run again with another seed, what came out is shown beside it.
@@ -8,12 +8,11 @@ an experiment was run again with another seed, what came out is shown beside it.
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from sundman.paper.reproduce import NAMES, Result
-from sundman.report.model import Outcome, Table, Verdict
+from studies.sa_sgld.reproduce import NAMES, Result
+from sundman.report.model import Outcome, Verdict
 
 ORDER = ("paper", "standard", "quick")
 TITLES = {
@@ -56,22 +55,25 @@ network that has settled the step hardly varies, so it samples as SGLD does at t
 table's gain under the horseshoe is not seen. The clock costs next to nothing. On the star it stands
 larger steps; in the wide network chains of either sampler are lost at large steps, as many of one
 as of the other, and which ones depends on the seed.
-[The errata](errata.md) have the details.
+[The errata](../../docs/errata.md) have the details.
 """
-HEAD = """# Reproduction of the paper
+HERE = Path(__file__).parent
+HEAD = """# Do the claims of the SA-SGLD paper hold?
 """
-MADE = """Generated from `results/*.json` by `python -m sundman.paper.page`; do not edit. Each
-claim of the paper (arXiv:2511.11666) is examined by an experiment that anyone can run again, and
-its outcome is decided by the numbers, by the rule stated under the table. Errors are standard
-errors. The scale says how large the run was: `paper` is the published setting of the networks, and
-the longest run of the others; `standard` and `quick` are smaller, so their numbers are not those of
-the paper's table.
+MADE = """Each claim of the paper (arXiv:2511.11666) is examined by an experiment that you can run
+again; its numbers decide, by a rule that stands beside the claim in the files of `results/`. Errors
+are standard errors. `paper` is the published setting of the networks, and the longest run of the
+others; `standard` and `quick` are smaller, so their numbers are not those of the paper's table.
 
 ```bash
-python -m sundman.paper all --scale quick      # minutes
-python -m sundman.paper all --scale standard   # an hour
-python -m sundman.paper table1 --scale paper   # 17 minutes for each row and seed
+make reproduce                                   # the quick scale: minutes
+python -m studies.sa_sgld all --scale standard   # an hour
+python -m studies.sa_sgld table1 --scale paper   # 17 minutes for each row and seed
 ```
+
+The networks need MNIST: `--data DIRECTORY` or `SUNDMAN_DATA_DIR` names where it is, `--data digits`
+takes a small stand-in. The same command goes on with a run that was stopped. This page is written
+by `python -m studies.sa_sgld.page` from [the results](results/README.md).
 """
 
 
@@ -156,40 +158,16 @@ def overview(
     return [*lines, MADE]
 
 
-def section(name: str, results: Mapping[str, Result], repeats: Sequence[Result] = ()) -> list[str]:
-    """One experiment: its claims, the rules, its numbers and what made them."""
-    verdicts = best(results)
+def section(name: str, results: Mapping[str, Result]) -> list[str]:
+    """One experiment: its claims, and what made the numbers."""
     rows = [
         [v.claim, v.paper, f"{v.ours} (± {v.error})", f"**{v.outcome}**", scale]
-        for scale, v in verdicts
+        for scale, v in best(results)
     ]
     lines = [f"## {TITLES[name]}", ""]
     lines += markdown_table(["claim", "paper", "ours (± error)", "outcome", "scale"], rows)
-    lines += ["How it was decided:", ""]
-    lines += [f"- *{cell(v.claim)}*: {v.note}" for _, v in verdicts if v.note]
-    lines.append("")
-    for again in repeats:
-        lines += [f"### The same with seed {again.seed} (scale {again.scale})", ""]
-        rows = [[v.claim, f"{v.ours} (± {v.error})", f"**{v.outcome}**"] for v in again.verdicts]
-        lines += markdown_table(["claim", "ours (± error)", "outcome"], rows)
-    scales = [scale for scale in ORDER if scale in results]
-    for scale in scales if scales == ["quick"] else [s for s in scales if s != "quick"]:
-        for table in results[scale].tables:
-            lines += numbers(table, scale)
-    for result in (*results.values(), *repeats):
-        lines.append(
-            f"`{result.command}`: {result.date}, sundman {result.version}, seed {result.seed}; "
-            f"`results/{result.stem}.json`."
-        )
-        lines.append("")
-    return lines
-
-
-def numbers(table: Table, scale: str) -> list[str]:
-    """A table of the result, under its title."""
-    lines = [f"### {table.title} (scale {scale})", ""]
-    lines += markdown_table(table.columns, table.rows)
-    return [*lines, table.caption, ""] if table.caption else lines
+    files = ", ".join(f"`results/{result.stem}.json`" for result in results.values())
+    return [*lines, f"`python -m studies.sa_sgld {name}`; {files}.", ""]
 
 
 def page(
@@ -206,18 +184,14 @@ def page(
     """
     lines = [HEAD, *overview(results, repeats)]
     for name, scales in results.items():
-        lines += section(name, scales, repeats.get(name, ()))
+        lines += section(name, scales)
     return "\n".join(lines).rstrip() + "\n"
 
 
 def main() -> None:
     """Write the page."""
-    parser = argparse.ArgumentParser(prog="python -m sundman.paper.page")
-    parser.add_argument("results", nargs="?", default="results")
-    parser.add_argument("output", nargs="?", default="docs/reproduction.md", type=Path)
-    options = parser.parse_args()
-    text = page(load(options.results), load_repeats(options.results))
-    options.output.write_text(text)
+    results = HERE / "results"
+    (HERE / "README.md").write_text(page(load(results), load_repeats(results)))
 
 
 if __name__ == "__main__":

@@ -25,17 +25,16 @@ import jax
 import jax.numpy as jnp
 
 import sundman
+from studies.sa_sgld import experiment
+from studies.sa_sgld.experiment import Console, Numbers, PyTree, ResultCache, Task
+from studies.sa_sgld.scoring import ChainRun, score
+from studies.sa_sgld.statistics import Measurement, over_seeds
 from sundman import gradients, models, native, priors
-from sundman._types import PyTree
 from sundman.clocks import SundmanSettings
 from sundman.data.base import Dataset
 from sundman.draws.trust import AllDivergedError
 from sundman.native import native_noise
 from sundman.noise import Stream
-from sundman.paper import experiment
-from sundman.paper.experiment import Console, Numbers, ResultCache, Task
-from sundman.paper.scoring import ChainRun, score
-from sundman.paper.statistics import Measurement, over_seeds
 from sundman.report.model import Outcome, Verdict
 from sundman.samplers import SamplerState
 
@@ -57,7 +56,7 @@ class Chain:
       sampler: ``"sgld"`` at the step ``h``, or ``"sa-sgld"`` at ``dtau`` and ``r``.
       step: h or dtau.
       r: the exponent of psi.
-      width, epochs, burn_in, thin: as in :class:`sundman.paper.experiment.NetworkBudget`.
+      width, epochs, burn_in, thin: as in :class:`studies.sa_sgld.experiment.NetworkBudget`.
       skip: epochs kept in the log-probability curve but left out of the ensemble.
       seed: of start, minibatches and noise.
       data: ``"mnist"`` or ``"digits"``.

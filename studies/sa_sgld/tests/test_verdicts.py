@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 
 import sundman
+from studies.sa_sgld import muller_brown, robustness, star, table1
+from studies.sa_sgld.experiment import SCALES, NetworkBudget
+from studies.sa_sgld.scoring import ChainRun, Scores
+from studies.sa_sgld.statistics import Measurement
+from studies.sa_sgld.table1 import ROWS
+from studies.sa_sgld.toys import Average, ToyRun, paired_magnitude_differences
 from sundman import targets
-from sundman.paper import muller_brown, robustness, star, table1
-from sundman.paper.experiment import SCALES, NetworkBudget
-from sundman.paper.scoring import ChainRun, Scores
-from sundman.paper.statistics import Measurement
-from sundman.paper.table1 import ROWS
-from sundman.paper.toys import Average, ToyRun, paired_magnitude_differences
 
 
 def star_run(r2: float, outer: float, tv: float, error: float = 0.01) -> ToyRun:

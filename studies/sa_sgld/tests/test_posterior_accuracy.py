@@ -5,9 +5,9 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from studies.sa_sgld import digits_posterior, posterior_accuracy, run
+from studies.sa_sgld.digits_posterior import LAST, PRIORS, SIZES
 from sundman import metrics, models, priors
-from sundman.paper import digits_posterior, posterior_accuracy, run
-from sundman.paper.digits_posterior import LAST, PRIORS, SIZES
 from sundman.posterior.evaluation import Position, model_params
 
 

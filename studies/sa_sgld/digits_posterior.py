@@ -25,10 +25,9 @@ import numpy as np
 from jax import Array
 
 import sundman
+from studies.sa_sgld.experiment import Numbers, PyTree
 from sundman import metrics, models, priors, scaling
-from sundman._types import PyTree
 from sundman.data.base import Dataset
-from sundman.paper.experiment import Numbers
 from sundman.posterior.evaluation import hyper_params, model_params, prior_name
 
 SIZES, BATCH = (64, 50, 50, 10), 32

@@ -4,9 +4,9 @@ import functools
 
 import pytest
 
-from sundman.paper import NAMES, network, reproduce, run, toys
-from sundman.paper.experiment import SCALES, ResultCache, Task, ToyBudget
-from sundman.paper.toys import Toy
+from studies.sa_sgld import NAMES, network, reproduce, run, toys
+from studies.sa_sgld.experiment import SCALES, ResultCache, Task, ToyBudget
+from studies.sa_sgld.toys import Toy
 
 ROWS = ["gaussian/sa-sgld"]
 table = functools.partial(run, "table1", scale="test", data="digits", rows=ROWS)

@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import asdict, replace
 
+from studies.sa_sgld import figures, toys
+from studies.sa_sgld.experiment import Findings, Task
+from studies.sa_sgld.statistics import Measurement, less
+from studies.sa_sgld.toys import Toy, ToyRun, significant
 from sundman.clocks import SundmanSettings
-from sundman.paper import figures, toys
-from sundman.paper.experiment import Findings, Task
-from sundman.paper.statistics import Measurement, less
-from sundman.paper.toys import Toy, ToyRun, significant
 from sundman.report.model import Outcome, Table, Verdict
 
 CLOCK: SundmanSettings = {

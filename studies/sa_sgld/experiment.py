@@ -13,6 +13,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+import os
 import time
 import warnings
 from collections.abc import Callable, Mapping, Sequence
@@ -23,10 +24,7 @@ from typing import Any, Protocol, TypeAlias, TypedDict, Unpack
 from jax import Array
 
 import sundman
-from sundman import _files
-from sundman._types import PyTree
 from sundman.report.model import Figure, Table, Verdict
-from sundman.run.inputs import TargetLike
 
 
 @dataclass(frozen=True)
@@ -165,6 +163,7 @@ SCALES = {
 }
 
 
+PyTree: TypeAlias = Any
 Numbers: TypeAlias = dict[str, Any]
 """Numbers by name, nested as JSON has them."""
 
@@ -204,7 +203,9 @@ def digest(settings: Mapping[str, object]) -> str:
 def write_text(path: Path, text: str) -> None:
     """Write a whole file or none, in a directory that is made if need be."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    _files.write_bytes(path, text.encode())
+    unfinished = path.with_name(f".{path.name}.{os.getpid()}")
+    unfinished.write_text(text)
+    unfinished.replace(path)
 
 
 @dataclass(frozen=True)
@@ -324,7 +325,7 @@ class SampleOptions(TypedDict, total=False):
 
 
 def sample(
-    target: TargetLike,
+    target: Any,
     sampler: sundman.Sampler | None,
     *,
     key: Array,

@@ -16,13 +16,13 @@ from dataclasses import asdict, dataclass, replace
 
 import numpy as np
 
+from studies.sa_sgld import theory_assumptions, toys
+from studies.sa_sgld.experiment import Findings, Task
+from studies.sa_sgld.figures import Figure, against_step, lines
+from studies.sa_sgld.statistics import Measurement, all_of, equal, equivalent, limit, log_slope
+from studies.sa_sgld.theory_assumptions import OFFSET, POWER, Path
+from studies.sa_sgld.toys import Toy, ToyRun, Weighting
 from sundman.clocks import SundmanSettings
-from sundman.paper import theory_assumptions, toys
-from sundman.paper.experiment import Findings, Task
-from sundman.paper.figures import Figure, against_step, lines
-from sundman.paper.statistics import Measurement, all_of, equal, equivalent, limit, log_slope
-from sundman.paper.theory_assumptions import OFFSET, POWER, Path
-from sundman.paper.toys import Toy, ToyRun, Weighting
 from sundman.report.model import Table, Verdict
 
 PSI: SundmanSettings = {"m": 0.1, "M": 10.0, "r": 0.5, "psi": "published"}
