@@ -130,7 +130,8 @@ def _evaluate(
     def at(item: tuple[PyTree, PyTree, Array]) -> tuple[Array, Array, Array]:
         start, line, t = item
         here = jax.tree.map(lambda x, v: x + t.astype(x.dtype) * v, start, line)
-        value, grads = gradient(Stream(jnp.array([0x5EED, 0x510E], jnp.uint32), 0), here)
+        one_batch = Stream(jnp.array([0x5EED, 0x510E], jnp.uint32), jnp.uint32(0))
+        value, grads = gradient(one_batch, here)
         grads = dense(grads)
         sizes = jax.tree.map(lambda x, v: jnp.abs(x) + jnp.abs(v), here, line)
         size = jnp.abs(value) + total(jax.tree.map(jnp.abs, grads), sizes)

@@ -17,7 +17,7 @@ _FEWEST_ROWS = 32
 
 
 def check_gradient(problem: Problem, warm: WarmUp) -> None:
-    """Raise if along nearly all lines from where the chains are U changes as no gradient of it says.
+    """Raise if along nearly all lines from where the chains are U changes as no gradient says.
 
     The lines go along the gradient and in random directions, each in several lengths.
     """

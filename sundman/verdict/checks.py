@@ -273,9 +273,11 @@ def temperature(draws: Draws, summary: RunSummary, target: TargetLike | None) ->
 
 
 def measured_spots(draws: Draws, target: TargetLike | None) -> SpotChecks | None:
-    """U and its gradient on all rows at a few draws, of a posterior that can be asked for them."""
+    """U and its gradient on all rows at a few draws, where the kept values are what is judged."""
     posterior = _posterior(target)
-    return None if posterior is None else spots.measure(draws, posterior)
+    if posterior is None or is_network(draws, target):
+        return None
+    return spots.measure(draws, posterior)
 
 
 def at_spots(draws: Draws, seen: SpotChecks | None, temperature: float) -> Iterator[Reason]:
@@ -413,10 +415,10 @@ def first_draws(draws: Draws, summary: RunSummary) -> Iterator[Reason]:
     if found is not None:
         yield Reason(
             "early draws",
-            f"The first {100 * found.share:.3g}% of the draws lie apart from the others: their mean "
-            f"squared Mahalanobis distance is {found.out:.3g} where {found.usual:.3g} is usual: "
-            f"leave them out, draws[{math.ceil(found.share * len(draws))}:], or lengthen the "
-            "burn-in.",
+            f"The first {100 * found.share:.3g}% of the draws lie apart from the others: their "
+            f"mean squared Mahalanobis distance is {found.out:.3g} where {found.usual:.3g} is "
+            f"usual: leave them out, draws[{math.ceil(found.share * len(draws))}:], or lengthen "
+            "the burn-in.",
         )
 
 

@@ -63,7 +63,9 @@ def slopes_of(draws: Draws, target: TargetLike, rows: int | None) -> Slopes | No
         return starts, np.concatenate([b - a, _SHORT * (b - a)[some], 2 * v]).astype(a.dtype)
 
     made = [lines(a, b) for a, b in zip(*map(jax.tree.leaves, (one, other)), strict=True)]
-    starts, ways = (jax.tree.unflatten(jax.tree.structure(one), part) for part in zip(*made))
+    starts, ways = (
+        jax.tree.unflatten(jax.tree.structure(one), part) for part in zip(*made, strict=True)
+    )
     numbers = np.concatenate([np.arange(4 * number), some, 4 * number + again])
     temperature = draws.facts.temperature
     known = temperature is not None and temperature > 0

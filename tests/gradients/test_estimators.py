@@ -101,7 +101,7 @@ def test_a_whole_gradient_in_pieces(monkeypatch):
     module = importlib.import_module("sundman.gradients.control_variates")
     monkeypatch.setattr(module, "_ROWS_PER_PASS", 16)
     anchor = jax.jit(lambda at: module.anchored_at(POSTERIOR, at))(HERE)
-    value, grads = jax.jit(jax.value_and_grad(POSTERIOR.potential))(HERE)
+    value, grads = jax.jit(jax.value_and_grad(POSTERIOR.scaled_loss))(HERE)
     np.testing.assert_allclose(anchor.value, value, rtol=1e-5)
     np.testing.assert_allclose(anchor.grads["w"], grads["w"], rtol=1e-4, atol=1e-3)
 
@@ -115,7 +115,7 @@ def test_snapshots_are_renewed_at_their_steps():
         seen.append(float(memory.position["w"][0] - HERE["w"][0]))
     assert np.rint(seen[3:]).tolist() == [4, 4, 4, 4, 8, 8]
     assert seen[0] == pytest.approx(0.9 - 1.3)
-    whole = jax.jit(POSTERIOR.gradient)(memory.position)["w"]
+    whole = jax.jit(jax.grad(POSTERIOR.scaled_loss))(memory.position)["w"]
     np.testing.assert_allclose(memory.grads["w"], whole, rtol=1e-5)
 
 
@@ -302,7 +302,10 @@ def test_what_a_subclass_replaces_is_followed_by_every_estimator(name, own):
     model = posterior(SUBCLASSES[own])
     value, whole = jax.jit(jax.value_and_grad(expected_potential(model)))(HERE["w"])
     steps = np.setdiff1d(np.arange(6000), np.arange(0, 6000, 5)).astype(np.uint32)
-    values, grads = many(MAKE[name](model), steps)
+    estimator = MAKE[name](model)
+    values, grads = many(estimator, steps)
+    if name == "control_variate":  # which leaves the sum over rows at its point away
+        values = values + float(estimator.anchor.value)
     for found, wanted in ((values, value), (grads, whole)):
         error = found.std(axis=0) / np.sqrt(len(steps))
         assert np.all(np.abs(found.mean(axis=0) - np.asarray(wanted)) < 5 * error + 1e-4)
