@@ -69,13 +69,13 @@ $(BENCH)/.installed: pyproject.toml $(CONSTRAINTS) CMakeLists.txt $(wildcard nat
 	touch $@
 
 bench: $(BENCH)/.installed
-	$(BENCH)/bin/python benchmarks/toys.py
-	$(BENCH)/bin/python benchmarks/network.py
-	$(BENCH)/bin/python benchmarks/update.py
-	$(BENCH)/bin/python benchmarks/compare.py
+	$(BENCH)/bin/python -m studies.speed.toys
+	$(BENCH)/bin/python -m studies.speed.network
+	$(BENCH)/bin/python -m studies.speed.update
+	$(BENCH)/bin/python -m studies.speed.compare
 
 bench-scaling: $(BENCH)/.installed
-	$(BENCH)/bin/python benchmarks/scaling.py
+	$(BENCH)/bin/python -m studies.speed.scaling
 
 docs: $(VENV)/.docs-installed
 	$(BIN)/mkdocs build --strict

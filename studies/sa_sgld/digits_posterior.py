@@ -2,7 +2,7 @@
 
 The network of ``sundman bnn digits``, 64-50-50-10 with rectified units, under the Gaussian and the
 per-tensor horseshoe prior. Its posterior predictive comes from full-batch Hamiltonian Monte Carlo
-with a Metropolis test: under the Gaussian prior by ``benchmarks/true_posterior.py``, in the
+with a Metropolis test: under the Gaussian prior by ``studies/networks/true_posterior.py``, in the
 package; under the horseshoe from an earlier run of another program, whose chains agree less well
 (R-hat of the log of the logit scale 1.19). That one is read from the directory that
 ``SUNDMAN_DATA_DIR`` names. No sampler can be seen to be nearer than the reference itself is known:

@@ -18,7 +18,7 @@ rows,
 
 The differences are of two successive gradients out of ``every``. The directions belong to a chain
 and turn within some hundred steps: they are followed, not frozen, and the fresher they are, the
-longer a step the same heat allows (docs/network-evidence.md). V is ``rank`` copies of each array,
+longer a step the same heat allows (studies/networks/README.md). V is ``rank`` copies of each array,
 large ones in 16 bits a number: a step reads all of it twice, which is most of its cost where there
 are many parameters. Friction matters at each step only where dt^2 s_j is near T, and the variances
 may fall fast. With ``loudest`` only that many directions have it at each step, the quiet ones at
