@@ -1,8 +1,8 @@
 """``sample(posterior, init=zeros, key=..., steps=20_000)`` and nothing else, held to the truth.
 
-    python -m studies.large_data.runs                 # what is missing, three seeds of each problem
-    python -m studies.large_data.runs NAME --seeds 1  # only these
-    python -m studies.large_data.runs --table         # what there is, as Markdown
+python -m studies.large_data.runs                 # what is missing, three seeds of each problem
+python -m studies.large_data.runs NAME --seeds 1  # only these
+python -m studies.large_data.runs --table         # what there is, as Markdown
 """
 
 from __future__ import annotations
@@ -17,7 +17,6 @@ from typing import Any
 
 import jax
 import numpy as np
-from jax.flatten_util import ravel_pytree
 
 import sundman
 from studies.large_data import problems, scores, truth
