@@ -109,7 +109,10 @@ def from_hessian(sums: Sums, hessian: Floats, temperature: float, floor: float) 
     values, vectors = np.linalg.eigh(0.5 * (hessian + hessian.T) * outer)
     values = np.maximum(np.abs(values), floor * np.abs(values).max())
     root, inverse = ((vectors * values**power) @ vectors.T for power in (0.5, -0.5))
-    spread, turned = np.linalg.eigh(root @ (moments(sums)[0] / outer) @ root / temperature)
+    spreads = root @ (moments(sums)[0] / outer) @ root / temperature
+    if not np.isfinite(spreads).all():
+        return np.diag(scale)
+    spread, turned = np.linalg.eigh(spreads)
     half = inverse @ (turned * np.maximum(spread, 1.0) ** 0.25)
     try:
         return np.linalg.cholesky(half @ half.T * outer)

@@ -10,6 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
+from jax.flatten_util import ravel_pytree
 
 from sundman._trees import leaf_paths
 from sundman._types import PyTree
@@ -46,6 +47,7 @@ _WINDOWS = (60, 60, 120, 240, 480, 1040)
 _WINDOWS_NOISY = (60, 60, 120, 160, 240, 520)  # of two gradients a step
 _REPEATS, _REPEATED = 1, 0.4  # of the steps of all windows, if U still falls after them
 _HOPELESS = 100.0  # in units of U's spread: so far above the others a chain has no weight
+_TRAVELLED = 1e3  # times where it began: so far no law's width takes a coordinate
 _UNBOUNDED = 1e12  # in units of T: no law has a potential below minus this
 _FRICTION_SHARE = 0.5  # of the critical friction: means gain a factor of two, squares lose little
 _FRICTION = (0.05, 2.0)
@@ -112,26 +114,32 @@ def _check_bounded(problem: Problem, U: np.ndarray, walk: Walk) -> None:
 def _check_moved(problem: Problem, warm: WarmUp, result: _WindowResult) -> None:
     """Raise if no step moves the chains, so that nothing can be learnt of the law."""
     kept = result.kept("x")
-    still = np.flatnonzero((kept == kept[0]).all(axis=(0, 1)))
-    if not len(still):
+    still = (kept == kept[0]).all(axis=(0, 1))
+    if not (still.any() if problem.exact else still.all()):  # noise may allow only tiny steps
         return
-    number = int(still[np.argmax(abs(kept[-1, 0, still]))])
-    value = kept[-1, 0, number]
+    number = int(np.argmax(np.where(still, abs(kept[-1, 0]), -1.0)))
+    began = float(ravel_pytree(problem.example)[0][number])
+    value = float(kept[-1, 0, number])
     spacing = float(np.spacing(np.asarray(abs(value), warm.walk.position.dtype)))
-    where = (
-        f"{_name_of(problem.example, number)} is about {value:.6g}, where neighbouring numbers of "
-        f"its dtype are {spacing:.2g} apart"
+    improper = (
+        "the law cannot be normalised, as where a flat prior meets classes that the columns "
+        "separate or a column of zeros, or where log p was given for -log p"
     )
+    narrow = (
+        "it is narrower than what these numbers resolve: subtract a constant where the position "
+        "enters U (of a regression, centre the columns), or sample in float64, "
+        "jax.config.update('jax_enable_x64', True)"
+    )
+    rough = "U or its gradient is not continuous, or they do not belong together"
+    causes = [narrow, improper, rough]
     if result.rejected >= result.number * SUB * warm.chains:
-        raise TuningError(
-            f"no step is short enough: steps of {warm.h:.2g} still have a large energy error. U or "
-            "its gradient is not continuous, they do not belong together, U is so large that its "
-            f"rounding is more than the temperature, or its law is too narrow ({where})"
-        )
+        causes = [rough, narrow, improper]
+    if abs(value - began) > _TRAVELLED * abs(began):
+        causes = [improper, *(cause for cause in causes if cause is not improper)]
     raise TuningError(
-        f"the law is narrower than what numbers resolve, and nothing moves: {where}. Subtract a "
-        "constant where the position enters U (of a regression, centre the columns), or sample in "
-        "float64, jax.config.update('jax_enable_x64', True)"
+        f"no step moves the chains: {_name_of(problem.example, number)} began at {began:.6g} and "
+        f"stands at {value:.6g}, where neighbouring numbers of its dtype are {spacing:.2g} apart. "
+        f"Most likely {causes[0]}. Or {causes[1]}. Or {causes[2]}"
     )
 
 

@@ -71,6 +71,7 @@ _FEWEST_OFF, _SHARE_OFF = 3, 1 / 6  # lines on which U and its gradient disagree
 _UNACCOUNTED = 0.02  # of the change of U: half the gradient is missing of 1 in 600 coordinates
 _SLOPES, _FEWEST_ROWS_OF_SLOPES = 300, 32  # evaluations on lines, and rows of each
 _ERRORS_AT_SPOTS = 4.5  # few spots make wide tails, and there are several directions
+_OF_CLASSES = (likelihoods.bernoulli, likelihoods.categorical)
 _PARTS = 8  # into which a run is cut to see where it goes
 
 
@@ -107,7 +108,13 @@ def lost_chains(draws: Draws) -> Iterator[Reason]:
     lost = int(draws.diverged.sum())
     if lost:
         of = "its one chain" if draws.chains == 1 else f"{lost} of {draws.chains} chains"
-        yield Reason("lost chains", f"It lost {of}: use a smaller step.")
+        todo = "use a smaller step"
+        if draws.tuning is not None:
+            todo = (
+                "look where U or its gradient is not finite, such as beyond a wall, a logarithm or "
+                "a root, and sample in coordinates without such places"
+            )
+        yield Reason("lost chains", f"It lost {of}: {todo}.")
 
 
 def not_finite(summary: RunSummary) -> Iterator[Reason]:
@@ -180,6 +187,8 @@ def runaway(
                 "check that the density can be normalised, and that start and step suit its scale, "
                 "or run longer; if you passed log p, use sample(log_density=...)."
             )
+            if isinstance(getattr(_posterior(target), "likelihood", None), _OF_CLASSES):
+                todo += " Classes that the columns separate have no posterior under a flat prior."
         yield Reason(
             "wandering",
             f"The {what} move away from where they began and do not turn back (in "
@@ -306,8 +315,8 @@ def at_spots(draws: Draws, seen: SpotChecks | None, temperature: float) -> Itera
             f"{where} find a temperature of {_text(mean)} that should be {T:g}: {advice}.",
         )
         return
-    for value, error in zip(seen.temperatures, seen.errors, strict=True):
-        if abs(value - T) > max(_ERRORS_AT_SPOTS * error, STIFF * T):
+    for value, error, chance in zip(seen.temperatures, seen.errors, seen.chance, strict=True):
+        if abs(value - T) > max(_ERRORS_AT_SPOTS * error + chance * T, STIFF * T):
             than = "wide" if value > T else "narrow"
             factor = math.sqrt(max(value / T, 1e-12))
             yield Reason(
@@ -321,11 +330,11 @@ def at_spots(draws: Draws, seen: SpotChecks | None, temperature: float) -> Itera
 
 def what_spots_see(seen: SpotChecks) -> str:
     """What size of error the spot checks could see, for a verdict that found none."""
-    mean, widest = _mean_of(seen.virial), float(np.max(seen.errors))
+    mean, widest = _mean_of(seen.virial), _ERRORS_AT_SPOTS * seen.errors + seen.chance
     return (
         f"spot checks without minibatch noise would show a temperature off by "
         f"{max(TEMPERATURE, ERRORS * mean.error):.0%}, or one direction's variance by "
-        f"{max(STIFF, _ERRORS_AT_SPOTS * widest):.0%}"
+        f"{max(STIFF, float(np.max(widest))):.0%}"
     )
 
 

@@ -128,7 +128,8 @@ class Outcome(NamedTuple):
 def furthest(draws: sundman.Draws, truth: Truth | None) -> tuple[float, float]:
     """How far the worst mean or variance is off, and the largest error of a mean.
 
-    The first in units of what makes an answer wrong, the second in standard deviations.
+    The first in units of what makes an answer wrong, the second in standard deviations, of a
+    feature or a coordinate.
     """
     if truth is None or not (draws.column("weight") > 0).any():
         return np.inf, np.inf
@@ -147,7 +148,9 @@ def furthest(draws: sundman.Draws, truth: Truth | None) -> tuple[float, float]:
         change / np.maximum(ERRORS * error_of_square, 1e-300),
     )
     off = np.nan_to_num(np.maximum(off_mean, off_variance), nan=np.inf)
-    return float(off.max()), float(np.nan_to_num(error / sd, nan=np.inf).max())
+    _, of_x, square_of_x = moments(np.where((weight > 0)[..., None], flat, 0.0), weight)
+    errors = np.concatenate([error / sd, of_x / np.sqrt(square_of_x)])
+    return float(off.max()), float(np.nan_to_num(errors, nan=np.inf).max())
 
 
 def standard(d: int) -> Truth:
