@@ -122,9 +122,7 @@ def logistic(name: str, rows: int, size: int, units: str, seed: int) -> Problem:
     chance = 1.0 / (1.0 + np.exp(-(x.astype(np.float64) @ w)))
     y = (np.random.default_rng(seed + 1).random(rows) < chance).astype(np.int32)
     about = f"logistic, {size} columns, {units} units"
-    return _regression(
-        name, about, x, y, likelihoods.bernoulli(), PRIOR_SD[units], _bernoulli
-    )
+    return _regression(name, about, x, y, likelihoods.bernoulli(), PRIOR_SD[units], _bernoulli)
 
 
 def poisson(name: str, rows: int, size: int, units: str, seed: int) -> Problem:
@@ -137,9 +135,7 @@ def poisson(name: str, rows: int, size: int, units: str, seed: int) -> Problem:
         return y * (x @ w) - count * jnp.exp(x @ w)
 
     about = f"Poisson, {size} columns, {units} units"
-    return _regression(
-        name, about, x, y, likelihoods.poisson(), PRIOR_SD[units], log_likelihood
-    )
+    return _regression(name, about, x, y, likelihoods.poisson(), PRIOR_SD[units], log_likelihood)
 
 
 def _t_model(at: dict[str, Array], x: Array) -> tuple[Array, Array, Array]:
@@ -189,9 +185,7 @@ def student_t(name: str, rows: int, size: int, units: str, seed: int) -> Problem
     }
     about = f"Student's t noise, {size} columns, {units} units, scale and dof unknown"
     count = np.ones(rows, np.float32)
-    return Problem(
-        name, about, posterior, init, x, y, count, rows, log_likelihood, log_prior
-    )
+    return Problem(name, about, posterior, init, x, y, count, rows, log_likelihood, log_prior)
 
 
 # A hierarchy

@@ -1,8 +1,8 @@
 """``sample(posterior, init=zeros, key=..., steps=20_000)`` and nothing else, held to the truth.
 
-    python -m studies.large_data.runs                 # what is missing, three seeds of each problem
-    python -m studies.large_data.runs NAME --seeds 1  # only these
-    python -m studies.large_data.runs --table         # what there is, as Markdown
+python -m studies.large_data.runs                 # what is missing, three seeds of each problem
+python -m studies.large_data.runs NAME --seeds 1  # only these
+python -m studies.large_data.runs --table         # what there is, as Markdown
 """
 
 from __future__ import annotations
@@ -17,7 +17,6 @@ from typing import Any
 
 import jax
 import numpy as np
-from jax.flatten_util import ravel_pytree
 
 import sundman
 from studies.large_data import problems, scores, truth
@@ -39,13 +38,13 @@ def flattened(position: Any) -> np.ndarray:
 
 
 def rows_touched(draws: sundman.Draws, rows: int) -> float:
-    """How many row gradients the run took, all chains together, its centre and spot checks too."""
+    """How many row gradients a tuned run took, all chains together, and those of its centre."""
     tuning = draws.tuning
     assert tuning is not None
-    gradients = draws.chains * (tuning.gradients + STEPS)
+    gradients = draws.chains * (tuning.gradients + len(draws))
     anchor = tuning.control_variate
     if anchor is None:
-        return float(gradients) * int(draws.settings.get("batch_size") or rows)
+        return float(gradients) * int(draws.settings["batch_size"] or rows)
     return 2.0 * anchor.batch_size * gradients + anchor.passes * rows
 
 

@@ -61,7 +61,9 @@ class Density:
         self.start, self.unravel = ravel_pytree(init)
         self.problem = problem
         self._piece = jax.jit(jax.vmap(self._sum, (0, None)))
-        self._slopes = jax.jit(lambda at, rows: (jax.grad(self._sum)(at, rows), self._bend(at, rows)))
+        self._slopes = jax.jit(
+            lambda at, rows: (jax.grad(self._sum)(at, rows), self._bend(at, rows))
+        )
 
     def _sum(self, at: Array, rows: Any) -> Array:
         return jnp.sum(self.problem.log_likelihood(self.unravel(at), *rows))
