@@ -18,7 +18,7 @@ from sundman.gradients.full_data import curvature, full_pass, row_noise, spots
 from sundman.noise import Purpose, Stream, fold, gaussian, substream
 from sundman.tune import scales
 from sundman.tune.auto import CLOCK_M, Auto, WarmUpWindow
-from sundman.tune.centre import rows_of_hessian
+from sundman.tune.centre import FLOOR, rows_of_hessian
 from sundman.tune.loops import (
     MOST_SUB_WINDOWS,
     SUB,
@@ -38,6 +38,7 @@ from sundman.tune.state import (
     matters,
     number_of_rows,
     rescaled,
+    rows_of_step,
 )
 
 _DESCENT_STEPS, _MOST_DESCENTS = 60, 30
@@ -195,7 +196,7 @@ def _step_to_the_mode(
     slope = scales.inward(warm.scale, seen.grads.mean(axis=0))
     chance = (warm.coordinates + _SURE * math.sqrt(2.0 * warm.coordinates)) / warm.chains
     rows = (seen.rows * len(at) + problem.posterior.size) / warm.chains
-    cost = math.ceil(rows / max(1, getattr(problem.gradient, "batch_size", None) or 1))
+    cost = math.ceil(rows / rows_of_step(problem))
     if slope @ slope <= 2.0 * chance * problem.temperature**2:
         return nothing, cost
     return -(warm.scale * slope if warm.scale.ndim == 1 else warm.scale @ slope), cost
@@ -369,7 +370,8 @@ def _new_scale(problem: Problem, warm: WarmUp, result: _WindowResult) -> np.ndar
     if warm.scale.ndim == 1:
         return scales.diagonal(result.sums, T)
     if warm.hessians:
-        return scales.from_hessian(result.sums, warm.hessian / warm.hessians, T)
+        floor = scales.NOISY_FLOOR if problem.centre is None else FLOOR
+        return scales.from_hessian(result.sums, warm.hessian / warm.hessians, T, floor)
     return scales.dense(result.sums, T)
 
 
@@ -469,7 +471,9 @@ def _after_last(problem: Problem, warm: WarmUp, result: _WindowResult) -> WarmUp
     fall = float(first.mean() - final.mean())
     error = math.sqrt((first.var() + final.var()) / quarter)
     beside, seen = _step_to_the_mode(problem, warm, result)
-    falling = fall > max(matters(problem, warm), 4.0 * error) or beside.any()
+    falling = beside.any()
+    if problem.centre is None or not seen:  # where all rows have told nothing
+        falling |= fall > max(matters(problem, warm), 4.0 * error)
     again = falling and warm.repeats < (_MOVES if beside.any() else _REPEATS)
     if again and beside.any():  # by all chains alike: how they are spread stays
         there = warm.walk.position + beside.astype(warm.walk.position.dtype)

@@ -21,9 +21,9 @@ from sundman.estimate.moments import moments
 from sundman.estimate.temperature import TargetLike, Temperatures, recomputed_temperatures
 from sundman.gradients.slopes import Slopes
 from sundman.posterior import Posterior
+from sundman.posterior.linear import has_linear_outputs
 from sundman.verdict import spots
 from sundman.verdict.early import early_draws
-from sundman.verdict.linear import has_linear_outputs
 from sundman.verdict.slopes import slopes_of
 from sundman.verdict.spots import SpotChecks
 from sundman.verdict.summary import (
