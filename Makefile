@@ -19,7 +19,7 @@ unexport PYTHONDONTWRITEBYTECODE
 # The peers we are timed against bring torch and their own requirements: an environment of their own.
 BENCH := $(VENV)-bench
 
-.PHONY: demo test test-ci test-slow test-all lint bench bench-scaling docs docs-test docs-figures constraints clean
+.PHONY: demo test test-ci test-slow test-all reproduce lint bench bench-scaling docs docs-test docs-figures constraints clean
 
 $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
@@ -41,15 +41,19 @@ demo: $(VENV)/.cli-installed
 test: $(VENV)/.test-installed
 	$(PYTEST)
 
-# The quick tests and those that take seconds: what CI runs.
+# The quick tests and those that take seconds, and those of the studies: what CI runs.
 test-ci: $(VENV)/.test-installed
-	$(PYTEST_LONG) -m 'not slow'
+	$(PYTEST_LONG) -m 'not slow' tests studies
 
 test-slow: $(VENV)/.test-installed
-	$(PYTEST_LONG) -m slow
+	$(PYTEST_LONG) -m slow tests studies
 
 test-all: $(VENV)/.test-installed
-	$(PYTEST_LONG) -m ''
+	$(PYTEST_LONG) -m '' tests studies
+
+# The claims of the paper, each with a verdict, at the scale of minutes.
+reproduce: $(VENV)/.cli-installed
+	$(BIN)/python -m studies.sa_sgld all --scale quick
 
 lint: $(VENV)/.lint-installed
 	$(BIN)/ruff check .
@@ -65,13 +69,13 @@ $(BENCH)/.installed: pyproject.toml $(CONSTRAINTS) CMakeLists.txt $(wildcard nat
 	touch $@
 
 bench: $(BENCH)/.installed
-	$(BENCH)/bin/python benchmarks/toys.py
-	$(BENCH)/bin/python benchmarks/network.py
-	$(BENCH)/bin/python benchmarks/update.py
-	$(BENCH)/bin/python benchmarks/compare.py
+	$(BENCH)/bin/python -m studies.speed.toys
+	$(BENCH)/bin/python -m studies.speed.network
+	$(BENCH)/bin/python -m studies.speed.update
+	$(BENCH)/bin/python -m studies.speed.compare
 
 bench-scaling: $(BENCH)/.installed
-	$(BENCH)/bin/python benchmarks/scaling.py
+	$(BENCH)/bin/python -m studies.speed.scaling
 
 docs: $(VENV)/.docs-installed
 	$(BIN)/mkdocs build --strict

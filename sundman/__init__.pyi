@@ -36,7 +36,6 @@ from .native import config as config
 from .posterior import Batch as Batch
 from .posterior import Position as Position
 from .posterior import Posterior as Posterior
-from .posterior import scale_exchange as scale_exchange
 from .posterior.map_estimate import map_estimate as map_estimate
 from .prediction import NormalMixture as NormalMixture
 from .prediction import predict as predict

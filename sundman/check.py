@@ -17,6 +17,8 @@ from jax.core import Tracer
 
 from sundman._types import PyTree
 
+_LEVELS, _DUST = 1000, 8  # numbers that tell values of a column apart, at least; and chance ones
+_ROOM = 1e4  # for sums of squares of numbers as large as the largest, or as small
 Argument: TypeAlias = Any
 """What a user gave, before it is known to be right."""
 
@@ -237,9 +239,58 @@ def examples(x: PyTree, y: PyTree) -> int:
 
 def finite_rows(name: str, rows: np.ndarray | jax.Array) -> None:
     """Every number of an array with one row per example must be finite."""
-    if jnp.issubdtype(rows.dtype, jnp.inexact) and not np.isfinite(rows).all():
-        row = int(np.argwhere(~np.isfinite(rows))[0][0])
-        raise ValueError(f"{name} has a value that is not finite, first in row {row}")
+    if not jnp.issubdtype(rows.dtype, jnp.inexact) or np.isfinite(rows).all():
+        return
+    bad = np.argwhere(~np.isfinite(np.atleast_1d(rows)))
+    value, number = np.atleast_1d(rows)[tuple(bad[0])], len(np.unique(bad[:, 0]))
+    has = "it is the only row with one" if number == 1 else f"{number:,} rows have one"
+    raise ValueError(
+        f"{name} has a value that is not finite, first in row {bad[0, 0]}{_column(bad[0, 1:])}: "
+        f"{value}; {has}: leave such rows out, or fill in what is missing"
+    )
+
+
+def _column(place: np.ndarray) -> str:
+    return f", column {', '.join(map(str, place))}" if len(place) else ""
+
+
+def resolved(name: str, rows: np.ndarray | jax.Array) -> None:
+    """What varies in each column must be more than the rounding of the numbers it is kept in.
+
+    A column that is constant, but for rounding, is fine. Costs one pass over the rows.
+    """
+    if not (jnp.issubdtype(rows.dtype, jnp.floating) and np.size(rows) and np.ndim(rows)):
+        return
+    columns = np.asarray(rows).reshape(len(rows), -1)
+    low, high = (np.asarray(f(columns, axis=0), np.float64) for f in (np.min, np.max))
+    size, kept = np.maximum(abs(low), abs(high)), jax.dtypes.canonicalize_dtype(rows.dtype)
+    kept = kept if kept == np.float64 else np.dtype(np.float32)  # what is coarser is exact in it
+    edge = np.sqrt(float(np.finfo(kept).max)) / _ROOM
+    odd = np.flatnonzero((size > edge) | ((size > 0.0) & (size < 1.0 / edge)))
+    if len(odd):
+        raise ValueError(
+            f"{_named(name, rows, odd)} has numbers as {'large' if size[odd[0]] > 1 else 'small'} "
+            f"as {size[odd[0]]:.3g}, whose squares {kept} cannot hold: divide it by its standard "
+            "deviation"
+        )
+    spacing = np.spacing(size.astype(kept)).astype(np.float64)
+    exact = np.finfo(rows.dtype).eps < np.finfo(kept).eps
+    dust = _DUST * (size * np.finfo(np.float64).eps if exact else spacing)
+    blurred = np.flatnonzero((high - low > dust) & (high - low < _LEVELS * spacing))
+    if len(blurred):
+        first = blurred[0]
+        raise ValueError(
+            f"{_named(name, rows, blurred)} lies between {low[first]:.10g} and {high[first]:.10g}, "
+            f"where neighbouring numbers of {kept} are {spacing[first]:.2g} apart, so that most of "
+            "what varies in it would be lost: centre it, that is, subtract its mean in float64"
+        )
+
+
+def _named(name: str, rows: np.ndarray | jax.Array, columns: np.ndarray) -> str:
+    """The first of some columns of an array, and how many there are."""
+    place = np.unravel_index(columns[0], np.shape(rows)[1:]) if np.ndim(rows) > 1 else ()
+    more = f" (as {len(columns) - 1:,} others)" if len(columns) > 1 else ""
+    return f"{name}{_column(np.asarray(place))}{more}"
 
 
 def same_structure(grads: PyTree, tree: PyTree) -> None:

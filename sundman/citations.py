@@ -15,8 +15,6 @@ _OTHER_WORKS = {
     "monge": "hartmann2022monge",
     "control-variate": "baker2019control",
     "svrg": "dubey2016variance",
-    "saga": "dubey2016variance",
-    "importance": "putcha2023preferential",
     "threefry": "salmon2011parallel",
     "sundman": "sundman",
 }
@@ -61,7 +59,7 @@ def cite(sampler: object = None) -> str:
 
     Args:
       sampler: a sampler, or draws made by one; its name, hyphens or underscores; one of the names
-        "badodab", "monge", "control_variate", "svrg", "saga", "threefry" and "sundman"; all
+        "badodab", "monge", "control_variate", "svrg", "threefry" and "sundman"; all
         entries if not given.
     """
     return "\n\n".join(entries(sampler))

@@ -96,7 +96,7 @@ ROWS = {
 
 
 def test_the_measured_numbers_are_those_of_the_stored_demo():
-    stored = json.loads((ROOT / "benchmarks/results/demo.json").read_text(encoding="utf-8"))
+    stored = json.loads((ROOT / "studies/speed/results/demo.json").read_text(encoding="utf-8"))
 
     def off(target, row, observable):
         value = stored[target]["estimates"][row][observable]

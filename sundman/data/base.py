@@ -202,7 +202,5 @@ def as_inputs(x: PyTree) -> PyTree:
     """x as arrays, all of them finite."""
     x = as_arrays("x", x)
     for leaf in filter(check.known, jax.tree.leaves(x)):
-        if jnp.issubdtype(leaf.dtype, jnp.inexact) and not np.isfinite(leaf).all():
-            row = int(np.argwhere(~np.isfinite(leaf))[0][0]) if leaf.ndim else 0
-            raise ValueError(f"x has a value that is not finite, first in row {row}")
+        check.finite_rows("x", leaf)
     return x

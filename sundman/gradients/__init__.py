@@ -18,13 +18,11 @@ from sundman.gradients.base import (
 )
 from sundman.gradients.control_variates import (
     ControlVariate,
-    Saga,
     Svrg,
     control_variate,
-    saga,
     svrg,
 )
-from sundman.gradients.minibatch import Importance, Minibatch, Streamed, importance, minibatch
+from sundman.gradients.minibatch import Minibatch, Streamed, minibatch
 from sundman.posterior import Evaluation
 
 __all__ = [
@@ -32,19 +30,15 @@ __all__ = [
     "Evaluation",
     "Exact",
     "GradientEstimator",
-    "Importance",
     "Minibatch",
     "Noisy",
     "Potential",
     "RemembersGradients",
-    "Saga",
     "Streamed",
     "Svrg",
     "control_variate",
     "exact",
-    "importance",
     "minibatch",
     "noisy",
-    "saga",
     "svrg",
 ]

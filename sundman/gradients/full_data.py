@@ -7,6 +7,7 @@ the pieces are added up in double precision on the host. Positions are vectors h
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from typing import NamedTuple
 
@@ -24,6 +25,7 @@ from sundman.posterior import Batch, Posterior
 _ROWS = 16_384  # of a piece of a pass
 _ROWS_OF_HESSIAN = 2_048
 _FEWEST_ROWS = 256  # by which a change of the gradient is known
+_SPOT_ROWS = 0x5907  # a word of the keys that choose them
 _ELEMENTS = 2**24  # numbers that a piece of a pass holds at a time, about
 
 
@@ -76,13 +78,18 @@ def spots(posterior: Posterior, example: PyTree, at: np.ndarray, budget: float) 
     if budget >= len(at) * posterior.size:
         whole = full_pass(posterior, example, at, middle)
         return Spots(whole.value, whole.grads, posterior.size)
-    rows = int((budget - posterior.size) // (len(at) + 1))
+    rows = int((budget - posterior.size) // (2 * len(at)))
     if rows < min(_FEWEST_ROWS, posterior.size):
         return None
     there = full_pass(posterior, example, middle[None], middle).grads[0]
-    part = full_pass(posterior, example, np.concatenate([at, middle[None]]), middle, rows)
-    known = there - part.grads[-1]
-    return Spots(part.value[:-1] + (at - middle) @ known, part.grads[:-1] + known, rows)
+    value, grads = np.zeros(len(at)), np.zeros(at.shape)
+    for number, here in enumerate(at):  # rows of its own each, so that their scatter averages out
+        key = np.array([number, _SPOT_ROWS], np.uint32)
+        part = full_pass(posterior, example, np.stack([here, middle]), middle, rows, key)
+        known = there - part.grads[1]
+        value[number] = part.value[0] + (here - middle) @ known
+        grads[number] = part.grads[0] + known
+    return Spots(value, grads, rows)
 
 
 class Curvature(NamedTuple):
@@ -263,12 +270,25 @@ class RowNoise(NamedTuple):
     Attributes:
       plain: of the gradients themselves.
       change: of what they change by since a centre.
-      each: of every position, the mean variance of what they change by.
     """
 
     plain: np.ndarray
     change: np.ndarray
-    each: np.ndarray
+
+
+def _slopes_of_rows(
+    posterior: Posterior, unravel: Callable[[Array], PyTree], at: Array, index: Array
+) -> Array:
+    """grad l_i of some rows, (row, d)."""
+
+    def slope(row: PyTree) -> Array:
+        def loss(flat: Array) -> Array:
+            x, y = jax.tree.map(lambda leaf: leaf[None], row)
+            return -posterior.log_likelihood_of_rows(unravel(flat), x, y)[0]
+
+        return jax.grad(loss)(at)
+
+    return jax.vmap(slope)(_rows_of(posterior, index))
 
 
 @partial(jax.jit, static_argnames=("rows",))
@@ -281,33 +301,22 @@ def _row_noise(
     key: Array,
     *,
     rows: int,
-) -> tuple[Array, Array, Array]:
+) -> tuple[Array, Array]:
     unravel = ravel_pytree(example)[1]
-    matrix = scale.ndim == 2
-
-    def slope_of_row(flat: Array, row: PyTree) -> Array:
-        def loss(flat: Array) -> Array:
-            x, y = jax.tree.map(lambda leaf: leaf[None], row)
-            return -posterior.log_likelihood_of_rows(unravel(flat), x, y)[0]
-
-        slope = jax.grad(loss)(flat)
-        return slope @ scale if matrix else slope * scale
 
     def covariance(each: Array) -> Array:
-        away = each - each.mean(axis=0)
-        return away.T @ away / rows if matrix else jnp.mean(away * away, axis=0)
+        away = (each - each.mean(axis=0)) @ scale
+        return away.T @ away / rows
 
-    def one(item: tuple[Array, Array]) -> tuple[Array, Array, Array]:
+    def one(item: tuple[Array, Array]) -> tuple[Array, Array]:
         number, flat = item
         index, _ = random_rows(Stream(key, number), posterior.size, rows)
-        picked = _rows_of(posterior, index)
-        here, there = (jax.vmap(slope_of_row, (None, 0))(theta, picked) for theta in (flat, centre))
-        change = covariance(here - there)
-        return covariance(here), change, (jnp.trace(change) if matrix else change.sum())
+        here, there = (_slopes_of_rows(posterior, unravel, x, index) for x in (flat, centre))
+        return covariance(here), covariance(here - there)
 
     numbers = jnp.arange(len(at), dtype=jnp.uint32)
-    plain, change, each = lax.map(one, (numbers, at))
-    return plain.mean(axis=0), change.mean(axis=0), each / at.shape[1]
+    plain, change = lax.map(one, (numbers, at))
+    return plain.mean(axis=0), change.mean(axis=0)
 
 
 def row_noise(
@@ -327,15 +336,106 @@ def row_noise(
       example: a position, for its structure.
       at: typical positions, (k, d), over which the covariances are averaged.
       centre: (d,).
-      scale: L, a matrix or a vector.
+      scale: L, a matrix.
       key: two words that choose the rows.
       rows: of each position, drawn anew.
 
     Returns:
-      The covariances in the coordinates of L: matrices, or vectors where L is one.
+      The covariances in the coordinates of L.
     """
     dtype = ravel_pytree(example)[0].dtype
     arrays = (np.asarray(each, dtype) for each in (at, centre, scale))
     found = _row_noise(posterior, example, *arrays, key, rows=rows)
     square = float(posterior.size) ** 2
     return RowNoise(*(square * np.asarray(each, np.float64) for each in found))
+
+
+@partial(jax.jit, static_argnames=("rows",))
+def slopes_of_rows(
+    posterior: Posterior, example: PyTree, at: Array, centre: Array, key: Array, *, rows: int
+) -> tuple[Array, Array]:
+    """grad l_i of some rows at every position, and less that at a centre; (position, row, d).
+
+    Args:
+      posterior: with its data in memory.
+      example: a position, for its structure.
+      at: (k, d).
+      centre: (d,).
+      key: two words that choose the rows.
+      rows: of each position, drawn anew.
+    """
+    unravel = ravel_pytree(example)[1]
+
+    def one(item: tuple[Array, Array]) -> tuple[Array, Array]:
+        number, flat = item
+        index, _ = random_rows(Stream(key, number), posterior.size, rows)
+        here, there = (_slopes_of_rows(posterior, unravel, x, index) for x in (flat, centre))
+        return here, here - there
+
+    return lax.map(one, (jnp.arange(len(at), dtype=jnp.uint32), at))
+
+
+@partial(jax.jit, static_argnames=("rows",))
+def slopes_by_chance(
+    posterior: Posterior, example: PyTree, at: Array, signs: Array, key: Array, *, rows: int
+) -> Array:
+    """sum_i e_i grad l_i of some rows with random e, (k, d): it varies like a draw of the score.
+
+    Args:
+      posterior: with its data in memory.
+      example: a position, for its structure.
+      at: (d,).
+      signs: e, of unit variance, (k, rows).
+      key: two words that choose the rows.
+      rows: how many.
+    """
+    unravel = ravel_pytree(example)[1]
+    x, y = _rows_of(posterior, _chosen(posterior, key, rows))
+
+    def losses(flat: Array) -> Array:
+        return -posterior.log_likelihood_of_rows(unravel(flat), x, y)
+
+    back = jax.vjp(losses, at)[1]
+    return jax.vmap(lambda e: back(e)[0])(signs)
+
+
+@jax.jit
+def hessian_products(
+    posterior: Posterior, example: PyTree, at: Array, ways: Array, key: Array, rows: Array
+) -> Array:
+    """The Hessian of U, by some rows and the prior, times each of ``ways``, (k, d).
+
+    Args:
+      posterior: with its data in memory.
+      example: a position, for its structure.
+      at: (d,).
+      ways: (k, d).
+      key: two words that choose the rows.
+      rows: how many.
+    """
+    unravel = ravel_pytree(example)[1]
+
+    def turned(potential: Callable[[Array], Array]) -> Array:
+        return jax.vmap(jax.linearize(jax.grad(potential), at)[1])(ways)
+
+    def piece(number: Array, total: Array) -> Array:
+        place = number * _ROWS_OF_HESSIAN + jnp.arange(_ROWS_OF_HESSIAN, dtype=jnp.int32)
+        real = place < rows
+        index = permute(jnp.where(real, place, 0).astype(jnp.uint32), key, posterior.size)
+        x, y = _rows_of(posterior, index)
+
+        def losses(flat: Array) -> Array:
+            each = -posterior.log_likelihood_of_rows(unravel(flat), x, y)
+            return jnp.sum(jnp.where(real, each, 0.0))
+
+        return total + turned(losses)
+
+    pieces = (rows + _ROWS_OF_HESSIAN - 1) // _ROWS_OF_HESSIAN
+    total = lax.fori_loop(0, pieces, piece, jnp.zeros_like(ways))
+    own = turned(lambda flat: -posterior.log_prior(unravel(flat)))
+    return ((posterior.size / rows) * total + own).astype(ways.dtype)
+
+
+def _chosen(posterior: Posterior, key: Array, rows: int) -> Array:
+    """Distinct rows, always the same of a key."""
+    return permute(jnp.arange(rows, dtype=jnp.uint32), key, posterior.size)

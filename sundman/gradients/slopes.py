@@ -39,6 +39,7 @@ _ROWS = 2000  # of a posterior, at most
 _ELEMENTS = 2**23  # numbers of positions, and of directions, in memory
 _SMALL_JUMP = 0.1  # in units of T: what is less is not looked into
 _HIGH = 5.0  # in units of T above both ends of a line: a chain is hardly ever there
+_FEWEST_TOLD, _BEYOND_DOUBT = 8, 4.0  # lines, and times what quadrature and rounding may do
 _BENDS = 0.25  # of the change of U: along a line that bends by more nothing is told
 _Point: TypeAlias = tuple[np.ndarray, np.ndarray, np.ndarray]
 """U, slope and what rounding may do to U, at one point of every line."""
@@ -54,7 +55,8 @@ class Slopes(NamedTuple):
       told: by how much it could be seen to be, at most: 0 where nothing can be told, because of
         rounding or because the line is not straight enough.
       change: of U from end to end.
-      work: the integral of the slope.
+      work: the integral of the slope, by five points.
+      doubt: how far work may be from the change: by rounding, and by what three points give.
       jump: the largest jump of U that was found on it, in units of T.
     """
 
@@ -63,6 +65,7 @@ class Slopes(NamedTuple):
     told: np.ndarray
     change: np.ndarray
     work: np.ndarray
+    doubt: np.ndarray
     jump: np.ndarray
 
     def as_numbers(self) -> dict[str, list[float]]:
@@ -92,6 +95,21 @@ class Slopes(NamedTuple):
         among = told & np.isin(self.line, off) & (self.change != 0)
         ratio = float(np.median(self.work[among] / self.change[among])) if among.any() else 1.0
         return len(lines), len(off), ratio
+
+    def unaccounted(self) -> float:
+        """The share of the change of U that is not in the integral of the slope, where it is sure.
+
+        The median over lines; 0 unless on most of them it is far beyond doubt. A gradient that is
+        wrong in one coordinate of many is seen here, since of a smooth U the integral has many
+        digits. Kinks make doubt as large as the error, and single lines may be without luck.
+        """
+        apart = abs(self.change - self.work)
+        size = np.maximum(abs(self.change), abs(self.work))
+        told = size > self.doubt
+        if np.count_nonzero(told) < _FEWEST_TOLD:
+            return 0.0
+        sure = np.where(apart > _BEYOND_DOUBT * self.doubt, apart / np.where(told, size, 1.0), 0.0)
+        return float(np.median(sure[told]))
 
 
 def comparable(gradient: GradientEstimator, rows: int = _ROWS) -> GradientEstimator | None:
@@ -182,18 +200,18 @@ def measure(
     along = _Along(gradient, starts, lines)
     with np.errstate(all="ignore"):
         points = [along.at(np.full(along.number, t)) for t in _POINTS]
-        told, excess, work = _compared(points)
+        told, excess, work, doubt = _compared(points)
         found = np.zeros(along.number)
         if jumps is not None:
             found = np.where(jumps, _jumps(along, points, temperature), 0.0)
     U, slope, _ = (np.stack(column) for column in zip(*points, strict=True))
     known = np.isfinite(U).all(axis=0) & np.isfinite(slope).all(axis=0)
-    columns = (np.asarray(number, np.float64), excess, told, U[-1] - U[0], work, found)
+    columns = (np.asarray(number, np.float64), excess, told, U[-1] - U[0], work, doubt, found)
     return Slopes(*(np.nan_to_num(column)[known] for column in columns))
 
 
-def _compared(points: Sequence[_Point]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """How much could be told along each line, the excess, and the integral of the slope."""
+def _compared(points: Sequence[_Point]) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """How much could be told along each line, the excess, the integral of the slope, its doubt."""
     U, slope, rounding = (np.stack(column) for column in zip(*points, strict=True))
     rounding = _ROUNDINGS * rounding.max(axis=0)
     work, change = slope * (_POINTS[1] - _POINTS[0]), np.diff(U, axis=0)
@@ -209,7 +227,8 @@ def _compared(points: Sequence[_Point]) -> tuple[np.ndarray, np.ndarray, np.ndar
     straight = (bend < _BENDS * abs(change).sum(axis=0)) & (
         abs(whole - coarse) < _BENDS * abs(slope).mean(axis=0)
     )
-    return np.where(straight, told, 0.0).clip(0.0), excess.clip(0.0), whole
+    doubt = abs(whole - coarse) + rounding
+    return np.where(straight, told, 0.0).clip(0.0), excess.clip(0.0), whole, doubt
 
 
 def _jumps(along: _Along, points: Sequence[_Point], temperature: float) -> np.ndarray:

@@ -14,7 +14,7 @@ from sundman.integrators._replica_exchange import ReplicaExchange as replica_exc
 from sundman.integrators._riemannian import Sgrhmc as sgrhmc
 from sundman.integrators._riemannian import Sgrld as sgrld
 from sundman.integrators._sgnht import Sgnht as sgnht
-from sundman.integrators._wrapped import interleaved, staged, whitened
+from sundman.integrators._wrapped import staged, whitened
 from sundman.integrators.base import Integrator
 
 __all__ = [
@@ -23,7 +23,6 @@ __all__ = [
     "baoab",
     "contour",
     "euler_maruyama",
-    "interleaved",
     "leimkuhler_matthews",
     "low_rank_baoab",
     "obabo",

@@ -18,7 +18,7 @@ rows,
 
 The differences are of two successive gradients out of ``every``. The directions belong to a chain
 and turn within some hundred steps: they are followed, not frozen, and the fresher they are, the
-longer a step the same heat allows (docs/network-evidence.md). V is ``rank`` copies of each array,
+longer a step the same heat allows (studies/networks/README.md). V is ``rank`` copies of each array,
 large ones in 16 bits a number: a step reads all of it twice, which is most of its cost where there
 are many parameters. Friction matters at each step only where dt^2 s_j is near T, and the variances
 may fall fast. With ``loudest`` only that many directions have it at each step, the quiet ones at
@@ -26,10 +26,7 @@ every ``quiet_every``-th, as much as they missed:
 
     t after the last time:  c_j = exp(-(gamma_j - gamma) t), noise to match
 
-Too few of them, and the noise heats the others meanwhile: the temperature of the run says so. With
-``per_array`` every array of the position has ``rank`` directions of its own, at the same cost. The
-noise of all arrays is that of the same rows: ``share`` is to be smaller then, by about the number
-of layers. It has been worth little so far (docs/network-evidence.md).
+Too few of them, and the noise heats the others meanwhile: the temperature of the run says so.
 
 Friction that changes in time leaves the law as it is only if it does not know where the chain is.
 V and s do know a little, as far as the noise depends on the position; then the law is changed. On a
@@ -40,7 +37,6 @@ quarter (``tests/law/test_low_rank.py``); a longer ``memory`` lessens that.
 from __future__ import annotations
 
 import operator
-from collections.abc import Sequence
 from dataclasses import KW_ONLY
 from typing import NamedTuple, TypeAlias
 
@@ -69,8 +65,7 @@ class LowRankState(NamedTuple):
         large arrays in single precision the bits of bfloat16, as integers, which
         ``jax.lax.bitcast_convert_type(V, jax.numpy.bfloat16)`` makes numbers.
       quiet: the rest of V.
-      variances: s of the quiet ones and of the loudest, the largest last; a row for each array, if
-        it has its own.
+      variances: s of the quiet ones and of the loudest, the largest last.
       waited: the time since the quiet ones had their friction.
       rows: differences of gradients, ``learn_after`` of them.
       seen: gradients so far.
@@ -100,7 +95,6 @@ class LowRankBaoab(KineticLangevin):
         a larger number costs less where there are many parameters.
       loudest: how many directions have their friction at each step; None is all of them.
       quiet_every: after how many steps the others have theirs.
-      per_array: whether each array of the position has directions of its own.
     """
 
     label = "BAOAB with friction along the noisiest directions"
@@ -114,7 +108,6 @@ class LowRankBaoab(KineticLangevin):
     every: int = static(default=2)
     loudest: int | None = static(default=None)
     quiet_every: int = static(default=8)
-    per_array: bool = static(default=False)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -132,15 +125,13 @@ class LowRankBaoab(KineticLangevin):
         def none(number: int) -> PyTree:
             return jax.tree.map(lambda leaf: _directions.zeros(number, leaf), params)
 
-        leaves = jax.tree.leaves(params)
-        zero = jnp.zeros((), jnp.result_type(jnp.float32, *leaves))
-        shape = (len(leaves), self.rank) if self.per_array else (self.rank,)
+        zero = jnp.zeros((), jnp.result_type(jnp.float32, *jax.tree.leaves(params)))
         return LowRankState(
             momentum=jax.tree.map(jnp.zeros_like, params),
             dt=zero,
             directions=none(self.rank - self._quiet),
             quiet=none(self._quiet),
-            variances=jnp.zeros(shape, zero.dtype),
+            variances=jnp.zeros(self.rank, zero.dtype),
             waited=zero,
             rows=jax.tree.map(
                 lambda leaf: jnp.zeros((self.learn_after, *jnp.shape(leaf)), jnp.result_type(leaf)),
@@ -248,16 +239,11 @@ class LowRankBaoab(KineticLangevin):
 
     def _products(self, V: PyTree, rows: PyTree) -> Array:
         """Inner products of each direction, then of each of some positions, with these."""
-        return self._over_arrays(jax.tree.map(_directions.products, V, rows))
+        return _over_arrays(jax.tree.map(_directions.products, V, rows))
 
     def _along(self, V: PyTree, position: PyTree) -> Array:
         """Inner products of each direction with one position."""
-        return self._over_arrays(jax.tree.map(_directions.along, V, position))
-
-    def _over_arrays(self, each: PyTree) -> Array:
-        """The products of each array, or their sums."""
-        leaves = jax.tree.leaves(each)
-        return jnp.stack(leaves) if self.per_array else jnp.asarray(sum(leaves))
+        return _over_arrays(jax.tree.map(_directions.along, V, position))
 
     def _sum(
         self,
@@ -270,17 +256,13 @@ class LowRankBaoab(KineticLangevin):
         """V by the coefficients ``along``, ``keep`` of a position, and noise."""
         last = jnp.broadcast_to(keep, (*along.shape[:-1], 1)).astype(along.dtype)
         leaves, structure = jax.tree.flatten(position)
-        each = self._of_each(jnp.concatenate([along, last], -1), len(leaves))
+        weights = jnp.concatenate([along, last], -1)
         sums = []
-        for weights, directions, leaf in zip(each, jax.tree.leaves(V), leaves, strict=True):
+        for directions, leaf in zip(jax.tree.leaves(V), leaves, strict=True):
             sums.append(_directions.weighted_sum(weights, directions, leaf, noise))
             if noise is not None:
                 noise = noise._replace(offset=noise.offset + leaf.size)
         return structure.unflatten(sums)
-
-    def _of_each(self, weights: Array, arrays: int) -> Sequence[Array] | Array:
-        """The weights of each array: its own, or the same for all."""
-        return weights if self.per_array else [weights] * arrays
 
     def _leading(self, V: PyTree, s: Array, rows: PyTree, old: Array) -> tuple[PyTree, Array]:
         """The leading eigenvectors and eigenvalues of old V' diag(s) V + (1 - old) rows' rows / n.
@@ -313,7 +295,10 @@ class LowRankBaoab(KineticLangevin):
         inverse = jnp.where(fine, 1.0 / jnp.sqrt(jnp.maximum(values, 1e-30)), 0.0)
         weights = inverse[..., None] * vectors.mT
         weights = jnp.concatenate([weights[..., :k] * a[..., None, :], weights[..., k:] * b], -1)
-        leaves, structure = jax.tree.flatten(V)
-        each = self._of_each(weights, len(leaves))
-        new = map(_directions.mixed, each, leaves, jax.tree.leaves(rows))
-        return structure.unflatten(new), jnp.where(fine, values, 0.0).astype(s.dtype)
+        new = jax.tree.map(lambda v, r: _directions.mixed(weights, v, r), V, rows)
+        return new, jnp.where(fine, values, 0.0).astype(s.dtype)
+
+
+def _over_arrays(each: PyTree) -> Array:
+    """The sums of what each array has."""
+    return jnp.asarray(sum(jax.tree.leaves(each)))

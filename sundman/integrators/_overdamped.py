@@ -17,7 +17,7 @@ molecular sampling". When dt varies, each half noise keeps the scale of the step
     theta_{n+1} = theta_n - dt_{n+1} G_n + sqrt(T dt_n / 2) R_n + sqrt(T dt_{n+1} / 2) R_{n+1}
 
 R_n is already in theta_n, so scaling it by a dt_{n+1} that follows G_n would add a drift. Of the
-four variants in ``benchmarks/lm_variants.py`` this one depends least on the lag. With a long memory
+four variants of ``studies/samplers`` this one depends least on the lag. With a long memory
 (alpha dtau about 0.01) it is first order with a small constant; the post-processed form with a full
 lag has half its bias of E[x^2] on the quartic, but loses that with a guard. Without memory every
 variant is off by 5% or more there.

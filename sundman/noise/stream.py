@@ -116,7 +116,6 @@ class Purpose(IntEnum):
     REPLICA = 7
     WARM_UP = 8
     FRESH_MOMENTUM = 9
-    SCALE_MOVES = 10
     POSITION_NOISE = 11
     SUBSPACE_NOISE = 12
     CENTRE = 13

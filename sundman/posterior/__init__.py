@@ -1,7 +1,6 @@
 """The posterior of a model, and what goes into it and comes out of it."""
 
 from sundman.posterior._posterior import Posterior
-from sundman.posterior._scale_moves import ScaleMoves, scale_exchange
 from sundman.posterior.evaluation import (
     Batch,
     BatchLike,
@@ -20,9 +19,7 @@ __all__ = [
     "Model",
     "Position",
     "Posterior",
-    "ScaleMoves",
     "applying",
     "likelihood_hyper",
     "model_params",
-    "scale_exchange",
 ]

@@ -377,7 +377,11 @@ def _as_data(data: object) -> Batch | HostBatches:
     pair = data[:2] if isinstance(data, Batch) and data.mask is None else data
     if not isinstance(pair, (tuple, list)) or len(pair) != 2:
         raise TypeError("data must be a pair (x, y), or sundman.data.HostBatches")
-    return jax.tree.map(jnp.asarray, Batch(*as_examples(*pair)))
+    x, y = as_examples(*pair)
+    for name, part in (("x", x), ("y", y)):
+        for leaf in filter(check.known, jax.tree.leaves(part)):
+            check.resolved(name, leaf)
+    return jax.tree.map(jnp.asarray, Batch(x, y))
 
 
 def _with_prior(

@@ -12,9 +12,8 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Callable
-from typing import NamedTuple, SupportsIndex
+from typing import SupportsIndex
 
-import jax
 import jax.numpy as jnp
 from jax import Array
 from jax.typing import DTypeLike
@@ -26,25 +25,6 @@ from sundman.value import Number, Value
 
 FAN_INS = ("leading", "trailing")
 LOG_2PI = math.log(2.0 * math.pi)
-
-
-class Rescaled(NamedTuple):
-    """What becomes of a prior's density if its array is multiplied by a factor f.
-
-    log p(f w, hyper') - log p(w, hyper) = change - powers log f, in two parts because for an array
-    of millions the second is large, and cancels against the n log f of the array's own volume.
-
-    Attributes:
-      hyper: hyper', which moved along.
-      change: see above.
-      powers: see above.
-      log_jacobian: of hyper -> hyper'.
-    """
-
-    hyper: PyTree
-    change: Array
-    powers: float
-    log_jacobian: Array
 
 
 class Prior(Value):
@@ -96,28 +76,6 @@ class Prior(Value):
           The log density, a scalar.
         """
         raise NotImplementedError(f"{type(self).__name__} is not normal given its scale")
-
-    def rescale(self, w: Array, hyper: PyTree, factor: Array) -> Rescaled:
-        """The hyper-parameters that go with ``factor * w``, and what that does to the density.
-
-        A prior that samples the scale of its array moves this scale along, so that the density of
-        the array given its scale changes by its volume alone. The others stay where they are.
-
-        Args:
-          w: the array.
-          hyper: its hyper-parameters, or None.
-          factor: f, positive.
-
-        Returns:
-          The hyper-parameters after it, and the change of the log density.
-        """
-        if squares_suffice(self):
-            squares = jnp.sum(jnp.square(w))
-            slope = jax.grad(self.of_squares)(squares, w.shape, hyper)
-            change = slope * squares * (jnp.square(factor) - 1.0)
-        else:
-            change = self.log_density(factor * w, hyper) - self.log_density(w, hyper)
-        return Rescaled(hyper, change, 0.0, jnp.zeros_like(change))
 
 
 def squares_suffice(prior: Prior) -> bool:

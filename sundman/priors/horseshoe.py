@@ -33,7 +33,6 @@ from sundman import check
 from sundman.priors.base import (
     Prior,
     PyTree,
-    Rescaled,
     checked_fan_in,
     log_half_cauchy,
     log_normal_density,
@@ -124,26 +123,6 @@ class Horseshoe(Prior):
         log_x = log_ratio + (0.0 if self.form == "relative" else self._log_scale(shape))
         return math.log(2.0 / math.pi) - jnp.logaddexp(0.0, 2.0 * log_x)
 
-    def rescale(self, w: Array, hyper: PyTree, factor: Array) -> Rescaled:
-        """The array's scale moves along; the slab and the scales of single weights do not."""
-        log_f = jnp.log(factor)
-        if self.form == "hierarchical":
-            before = hyper["log_global"]
-            change = log_half_cauchy(before + log_f) - log_half_cauchy(before)
-            moved = {**hyper, "log_global": before + log_f}
-            return Rescaled(moved, change, float(w.size), jnp.zeros_like(change))
-        if self.form not in _ONE_SCALE:
-            return super().rescale(w, hyper, factor)
-        p = hyper["p"]
-        log_ratio = jnp.log(jax.nn.softplus(p))
-        after = _inverse_softplus(log_ratio + log_f)
-        change = self._log_cauchy(log_ratio + log_f, w.shape)
-        change -= self._log_cauchy(log_ratio, w.shape)
-        slopes = jax.nn.log_sigmoid(after) - jax.nn.log_sigmoid(p)
-        if self.jacobian:
-            change += slopes
-        return Rescaled({"p": after}, change, float(w.size), log_f - slopes)
-
     def _marginal(self, w: Array) -> Array:
         """p(w) = e^u E1(u) / sqrt(2 pi^3) / s with u = (w/s)^2 / 2, cut at ``floor``."""
         scale = scale_for(w.shape, self.scale, self.fan_in)
@@ -167,12 +146,6 @@ class Horseshoe(Prior):
 
 
 horseshoe = Horseshoe
-
-
-def _inverse_softplus(log_value: Array) -> Array:
-    """p with softplus(p) = exp(log_value): log(e^x - 1) = x + log(1 - e^-x), x = exp(log_value)."""
-    x = jnp.exp(log_value)
-    return x + jnp.log(-jnp.expm1(-x))
 
 
 def _polynomial(coefficients: tuple[float, ...], x: Array) -> Array:

@@ -19,7 +19,7 @@ from sundman.run.spec import RunSpec
 from sundman.tune.centre import Centre, NoCentre, anchor_at, estimator_at, find, refusal
 from sundman.tune.saved import from_bytes, to_bytes
 
-_ARRAYS = ("position", "grads", "scale")
+_ARRAYS = ("position", "grads", "scale", "draws")
 
 
 class Found(NamedTuple):
@@ -49,7 +49,7 @@ def settled(spec: RunSpec) -> tuple[RunSpec, Found]:
     if auto is None or spec.gradient == "minibatch":
         return spec, Found()
     forced = spec.gradient == "control_variate"
-    if not forced and (auto.method == "low_rank_baoab" or not isinstance(spec.target, Posterior)):
+    if not forced and not isinstance(spec.target, Posterior):
         return spec, Found()
     found = _looked_for(spec, inputs.tuning_temperature(spec.target, auto.temperature))
     if found.centre is not None:
@@ -96,15 +96,25 @@ def _looked_for(spec: RunSpec, temperature: float) -> Found:
     positions = inputs.first_positions(posterior, spec.init, spec.chains, spec.per_chain)
     example = inputs.first_of(positions)
     starts = np.asarray(jax.vmap(lambda at: ravel_pytree(at)[0])(positions))
-    reason = refusal(posterior, starts.shape[1], spec.batch_size, forced=forced)
+    method = None if spec.auto is None else spec.auto.method
+    reason = refusal(posterior, example, spec.batch_size, method=method, forced=forced)
     if reason is not None:
         return Found(reason=reason if forced else "")
     found, key = Found(), key_words(spec.key)
     if hosts.is_first():
         try:
-            rows = spec.batch_size
-            centre = find(posterior, example, starts, temperature, key, rows, forced=forced)
-            found = Found(centre)
+            found = Found(
+                find(
+                    posterior,
+                    example,
+                    starts,
+                    temperature,
+                    key,
+                    spec.batch_size,
+                    chains=spec.chains,
+                    forced=forced,
+                )
+            )
         except (NoCentre, np.linalg.LinAlgError) as error:
             found = Found(reason=str(error))
     if hosts.several():
@@ -129,5 +139,4 @@ def unpack(content: bytes) -> Found:
     numbers, arrays = from_bytes(content)
     if "centre" not in numbers:
         return Found(reason=str(numbers["reason"]))
-    position, grads, scale = (arrays[name] for name in _ARRAYS)
-    return Found(Centre(position, grads, scale, **numbers["centre"]))
+    return Found(Centre(**{name: arrays[name] for name in _ARRAYS}, **numbers["centre"]))

@@ -15,6 +15,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
+from jax.flatten_util import ravel_pytree
 
 from sundman._types import PyTree
 from sundman.draws import online
@@ -35,6 +36,7 @@ from sundman.run.spec import RunSpec
 from sundman.run.state import Chain, RunState, Timed
 from sundman.run.step import Plan, coldest
 from sundman.samplers import Sampler, SamplerState
+from sundman.tune.centre import Centre, estimator_at
 from sundman.tune.saved import pack, unpack
 from sundman.tune.state import Problem, WarmUp
 from sundman.tune.warm_up import Start, begin, begin_at_centre, finish, warm_up
@@ -316,6 +318,8 @@ def begin_warm_up(spec: RunSpec, found: Found) -> tuple[Problem, WarmUp]:
     """
     assert spec.auto is not None
     temperature = inputs.tuning_temperature(spec.target, spec.auto.temperature)
+    if found.centre is not None and len(found.centre.draws):
+        return _begin_at_draws(spec, found.centre, temperature)
     if found.centre is not None:
         assert isinstance(spec.target, Posterior)
         positions = inputs.first_positions(spec.target, spec.init, spec.chains, spec.per_chain)
@@ -350,6 +354,28 @@ def begin_warm_up(spec: RunSpec, found: Found) -> tuple[Problem, WarmUp]:
         native=spec.native,
         no_centre=found.reason,
         spot_rows=0.0 if spec.batch_size is None else _spot_rows(spec),
+    )
+
+
+def _begin_at_draws(spec: RunSpec, centre: Centre, temperature: float) -> tuple[Problem, WarmUp]:
+    """The warm-up of chains that begin at the draws that came with a centre."""
+    assert spec.auto is not None
+    assert isinstance(spec.target, Posterior)
+    positions = inputs.first_positions(spec.target, spec.init, spec.chains, spec.per_chain)
+    example = inputs.first_of(positions)
+    flat, unravel = ravel_pytree(example)
+    rows = centre.batch_size
+    gradient = estimator_at(spec.target, example, centre.position, centre.grads, rows)
+    return begin(
+        spec.auto,
+        gradient,
+        gradient,
+        jax.vmap(unravel)(jnp.asarray(centre.draws, flat.dtype)),
+        temperature,
+        spec.key,
+        most_burn_in=spec.draws * spec.thin // 2,
+        native=spec.native,
+        centre=centre,
     )
 
 

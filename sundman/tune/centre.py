@@ -34,6 +34,8 @@ from sundman.gradients.minibatch import Minibatch
 from sundman.noise import Purpose, fold
 from sundman.posterior import Batch, Position, Posterior
 from sundman.posterior.evaluation import LIKELIHOOD
+from sundman.posterior.linear import has_linear_outputs
+from sundman.tune.wide_centre import Surroundings
 
 MANY_ROWS = 5_000  # with fewer, all rows at each step cost no more than a minibatch
 DENSE = 500  # up to so many coordinates there is a Hessian
@@ -43,13 +45,16 @@ _LAST_ROWS, _LAST_PER_COORDINATE = 16_384, 200  # whose Hessian is known to 7%
 _MOST_ROWS = 2**17
 _NEWTON_STEPS, _FULL_PASSES, _HALVINGS = 40, 8, 8
 _NEAR = 0.05  # of a squared distance of d: the centre is a quarter of a sd from the mode
+_NEAR_WIDE = 0.2  # in many dimensions, where minibatches are noisier anyway
 _SAME = 25.0  # times the squared distance that chance makes: modes further apart are two
 _DRAWS, _ROWS_OF_DRAW = 64, 128
 _USUAL_STEP, _USUAL_FRICTION = 0.5, 0.6  # in coordinates of unit size, without noise
 _HEAT = 0.1  # that noise may bring in, before it is taken out
 _FEWEST, _OVERHEAD = 64, 300  # rows of a batch; what a step costs besides, in rows
 _NOISE_SHARE = 0.5  # as in tune.state, of a step that noise limits
-_FLOOR = 1e-7  # of the largest curvature: below it there is only rounding
+_FEWEST_DRAWS = 4  # by which noise is measured in many dimensions
+_KICK = 0.1  # as in tune.rounds
+FLOOR = 1e-7  # of the largest curvature: below it there is only rounding
 
 
 class Centre(NamedTuple):
@@ -58,13 +63,14 @@ class Centre(NamedTuple):
     Attributes:
       position: (d,).
       grads: the likelihood's part of the gradient there, over all rows, (d,).
-      scale: L with L L' = H^-1 there, (d, d).
+      scale: L with L L' = H^-1 there, (d, d); in many dimensions (d,), with H's diagonal alone.
       potential: the likelihood's part of U there.
       batch_size: rows of a minibatch.
       noise: largest eigenvalue of the covariance of its noise with the centre, at typical positions
         and in coordinates of unit size.
       plain: without the centre.
       passes: over all rows that it took to find, about.
+      draws: positions that the chains may begin at, (chain, d), in many dimensions.
     """
 
     position: np.ndarray
@@ -75,6 +81,7 @@ class Centre(NamedTuple):
     noise: float
     plain: float
     passes: float
+    draws: np.ndarray
 
 
 class NoCentre(Exception):
@@ -100,23 +107,33 @@ def estimator_at(
 
 
 def refusal(
-    posterior: Posterior, size: int, batch_size: int | None, *, forced: bool = False
+    posterior: Posterior,
+    example: PyTree,
+    batch_size: int | None,
+    *,
+    method: str | None = None,
+    forced: bool = False,
 ) -> str | None:
     """Why no centre is looked for, without looking at the data; None if one is.
 
     Args:
       posterior: what was given to be sampled.
-      size: d.
+      example: a position.
       batch_size: rows a step, if they were given.
+      method: of the sampler that tunes itself, if it was given.
       forced: whether one is wanted all the same.
     """
     if not isinstance(posterior.data, Batch):
         return "its data are streamed"
-    rows = posterior.size
+    rows, size = posterior.size, ravel_pytree(example)[0].size
     if not is_sum_over_rows(posterior):
         return "U is not a sum over rows"
-    if size > DENSE:
-        return f"{size:,} coordinates are more than the {DENSE} for which a centre is looked for"
+    if method == ("low_rank_baoab" if size <= DENSE else "baoab"):
+        return f"{method} does not go with it in {size:,} coordinates"
+    if size > DENSE and _scales_of_priors(example).any():
+        return f"the prior's scales are sampled, with {size:,} coordinates"
+    if size > DENSE and not has_linear_outputs(posterior, example):
+        return f"the model bends in its {size:,} parameters"
     if forced:
         return None
     if rows < MANY_ROWS:
@@ -136,6 +153,7 @@ def find(
     key: Array,
     batch_size: int | None = None,
     *,
+    chains: int = 1,
     forced: bool = False,
 ) -> Centre:
     """The centre, if there is one that pays.
@@ -147,6 +165,7 @@ def find(
       temperature: T.
       key: of the run.
       batch_size: rows of a minibatch; chosen if it is None.
+      chains: how many there are.
       forced: whether a centre is taken that does not pay.
 
     Returns:
@@ -155,9 +174,15 @@ def find(
     Raises:
       NoCentre: if there is none.
     """
-    search = _Search(posterior, example, fold(key, 0, Purpose.CENTRE))
+    key, starts = fold(key, 0, Purpose.CENTRE), np.unique(np.asarray(starts, np.float64), axis=0)
+    if starts.shape[1] > DENSE:
+        with np.errstate(all="ignore"):
+            return _find_wide(
+                posterior, example, starts[0], temperature, key, batch_size, chains, forced=forced
+            )
+    search = _Search(posterior, example, key)
     with np.errstate(all="ignore"):
-        position, passes = search.mode(np.unique(np.asarray(starts, np.float64), axis=0))
+        position, passes = search.mode(starts)
         return search.measured(position, temperature, batch_size, passes, forced=forced)
 
 
@@ -266,11 +291,70 @@ class _Search:
             change / chosen,
             plain / chosen,
             passes + 1,
+            np.zeros((0, self.size)),
         )
 
     def _normals(self) -> np.ndarray:
         words = np.asarray(self.key, np.uint32)
         return np.random.default_rng(words.tolist()).normal(size=(_DRAWS, self.size))
+
+
+def _find_wide(
+    posterior: Posterior,
+    example: PyTree,
+    start: np.ndarray,
+    temperature: float,
+    key: Array,
+    asked: int | None,
+    chains: int,
+    *,
+    forced: bool,
+) -> Centre:
+    """The centre in many dimensions; one mode is all that a model of linear outputs has."""
+    around = Surroundings(posterior, example, key)
+    found = around.mode(start, _NEAR_WIDE)
+    if found is None:
+        raise NoCentre("no mode was found by Newton's method on all rows")
+    position, diagonal, passes = found
+    number = max(chains, _FEWEST_DRAWS)
+    away = around.typical(position, diagonal, number)
+    draws, unit = position + math.sqrt(temperature) * away, 1.0 / np.sqrt(diagonal)
+    plain, change = around.loudest(draws, position, unit)
+    rows = posterior.size
+    sizes = [2**k for k in range(6, 1 + int(math.log2(rows)))]
+    batch = asked or min(sizes, key=lambda b: _cost_of_noise(change / b, 2.0 * b, temperature))
+    other = float(rows) if asked is None else float(asked)
+    noise = 0.0 if asked is None else plain / asked
+    with_it = _cost_of_noise(change / batch, 2.0 * batch, temperature)
+    without = _cost_of_noise(noise, other, temperature)
+    if with_it > without and not forced:
+        raise _wide(without / with_it, asked)
+    there = full_pass(posterior, example, position[None], position)
+    return Centre(
+        position,
+        there.losses[0],
+        unit,
+        there.reference,
+        batch,
+        change / batch,
+        plain / batch,
+        passes + 1,
+        draws[:chains],
+    )
+
+
+def _cost_of_noise(noise: float, rows: float, temperature: float) -> float:
+    """Rows for a unit of whitened time of a step that the loudest direction limits."""
+    longest = 2.0 * math.sqrt(_KICK * temperature / max(noise, 1e-12))
+    return (rows + _OVERHEAD) / min(_USUAL_STEP, longest)
+
+
+def _wide(ratio: float, asked: int | None) -> NoCentre:
+    other = "all rows at each step" if asked is None else "plain minibatches"
+    return NoCentre(
+        f"the posterior is wide against its curvature: {other} would cost {ratio:.2g} times as "
+        "much for an effective draw"
+    )
 
 
 def loudest(noise: RowNoise) -> tuple[float, float]:
@@ -302,21 +386,17 @@ def _check_pays(
         raise NoCentre("rows' gradients are not finite at typical distances from the mode")
     with_it = _cost(change / batch, 2.0 * batch, temperature)
     without = _cost(0.0, rows, temperature)
-    other = "all rows at each step"
     if asked is not None:
-        without, other = _cost(plain / asked, asked, temperature), "plain minibatches"
+        without = _cost(plain / asked, asked, temperature)
     if with_it > without:
-        raise NoCentre(
-            f"the posterior is wide against its curvature: {other} would cost "
-            f"{without / with_it:.2g} times as much for an effective draw"
-        )
+        raise _wide(without / with_it, asked)
 
 
 def inverse_root(hessian: np.ndarray) -> np.ndarray:
     """L with L L' = H^-1; directions without curvature as wide as rounding lets one know."""
     size = np.sqrt(np.maximum(np.abs(np.diag(hessian)), 1e-30))
     values, vectors = np.linalg.eigh(hessian / np.outer(size, size))
-    values = np.maximum(np.abs(values), _FLOOR * np.abs(values).max())
+    values = np.maximum(np.abs(values), FLOOR * np.abs(values).max())
     half = vectors / np.sqrt(values) / size[:, None]
     return np.linalg.cholesky(half @ half.T)
 

@@ -18,6 +18,7 @@ from sundman.tune.loops import Sums
 
 Floats = np.ndarray
 _RIDGE = 1e-4
+NOISY_FLOOR = 1e-4  # of the largest curvature: what is less is the noise of minibatches
 _ROUNDING = 1e-5  # of a position in single precision, with room for steps
 _WIDEST = 1e8  # L_i^2 over Var x_i: further than that nothing is known
 
@@ -94,20 +95,24 @@ def dense(sums: Sums, temperature: float) -> Floats:
         return np.diag(scale)
 
 
-def from_hessian(sums: Sums, hessian: Floats, temperature: float) -> Floats:
+def from_hessian(sums: Sums, hessian: Floats, temperature: float, floor: float) -> Floats:
     """L as a matrix, from the mean Hessian H: L L' = H^-1, wider where positions spread further.
 
     With r the eigenvalues of H^1/2 Cov(x) H^1/2 / T, which are 1 for a Gaussian and less in a short
-    window, L L' = H^-1/2 max(1, r)^1/2 H^-1/2.
+    window, L L' = H^-1/2 max(1, r)^1/2 H^-1/2. Curvatures below ``floor`` times the largest are not
+    known to be less.
     """
     scale = 1.0 / np.sqrt(np.maximum(np.diag(hessian), 1e-300))
     if not np.isfinite(scale).all() or scale.max() > 1e140:
         return dense(sums, temperature)
     outer = np.outer(scale, scale)
     values, vectors = np.linalg.eigh(0.5 * (hessian + hessian.T) * outer)
-    values = np.maximum(np.abs(values), _RIDGE * np.abs(values).max())
+    values = np.maximum(np.abs(values), floor * np.abs(values).max())
     root, inverse = ((vectors * values**power) @ vectors.T for power in (0.5, -0.5))
-    spread, turned = np.linalg.eigh(root @ (moments(sums)[0] / outer) @ root / temperature)
+    spreads = root @ (moments(sums)[0] / outer) @ root / temperature
+    if not np.isfinite(spreads).all():
+        return np.diag(scale)
+    spread, turned = np.linalg.eigh(spreads)
     half = inverse @ (turned * np.maximum(spread, 1.0) ** 0.25)
     try:
         return np.linalg.cholesky(half @ half.T * outer)

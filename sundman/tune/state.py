@@ -181,6 +181,13 @@ def gradient_of(problem: Problem, warm: WarmUp) -> GradientEstimator:
     return estimator_at(problem.posterior, problem.example, where, slope, problem.centre.batch_size)
 
 
+def rows_of_step(problem: Problem) -> int:
+    """Rows that a gradient of the warm-up looks at."""
+    if problem.centre is not None:
+        return 2 * problem.centre.batch_size
+    return getattr(problem.gradient, "batch_size", None) or 1
+
+
 def dynamics(problem: Problem, warm: WarmUp, *, gain: float = 1.0) -> Dynamics:
     """How the chains move in the next window."""
     return Dynamics(

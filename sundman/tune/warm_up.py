@@ -40,6 +40,7 @@ from sundman.tune.state import (
     TuningError,
     WarmUp,
     dynamics,
+    rescaled,
 )
 
 _BIAS_SCALE = 0.35  # the bias of an average over its sd and sqrt(v): see docs/bias.md
@@ -86,6 +87,7 @@ def begin(
     most_burn_in: int = 10_000,
     native: bool = False,
     no_centre: str = "",
+    centre: Centre | None = None,
     spot_rows: float = 0.0,
 ) -> tuple[Problem, WarmUp]:
     """The problem, and the warm-up before its first window; raises if nothing can start here.
@@ -101,6 +103,7 @@ def begin(
       most_burn_in: steps of burn-in at most, where the sampler itself burns in.
       native: whether rounds use the native kernels.
       no_centre: why there is no control variate, if one was looked for.
+      centre: where the control variate of ``gradient`` is, if it has one.
       spot_rows: rows that may be looked at to see whether the warm-up has arrived.
     """
     walk, same_gradient, same_value = _start(gradient, positions, key, np.float32(temperature))
@@ -112,6 +115,7 @@ def begin(
     _check_finite(walk)
     example = jax.tree.map(lambda leaf: leaf[0], positions)
     matrix = d <= auto.dense_up_to and (exact or auto.method != "low_rank_baoab")
+    matrix = matrix and centre is None
     problem = Problem(
         auto,
         gradient,
@@ -125,6 +129,7 @@ def begin(
         native=native,
         posterior=_rows_of(gradient),
         spot_rows=spot_rows,
+        centre=centre,
         no_centre=no_centre,
     )
     # Rounds take no noise out, so there the kick of the noise must count as an error of the step.
@@ -133,6 +138,9 @@ def begin(
     left = windows.lengths(auto, exact=problem.exact)
     left = rounds.lengths() if problem.by_rounds else left
     warm = WarmUp(walk, auto.first_step, 1.0, unit, left=left)
+    if centre is not None:
+        warm = rescaled(warm, centre.scale)
+        warm = dataclasses.replace(warm, anchor=np.stack([centre.position, centre.grads]))
     check_gradient(problem, warm)
     h, trials = bracket(dynamics(problem, warm), walk, np.float32(warm.h))
     if gave_up(int(trials)):

@@ -10,12 +10,15 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
+from jax.flatten_util import ravel_pytree
 
+from sundman._trees import leaf_paths
+from sundman._types import PyTree
 from sundman.gradients.full_data import curvature, full_pass, row_noise, spots
 from sundman.noise import Purpose, Stream, fold, gaussian, substream
 from sundman.tune import scales
 from sundman.tune.auto import CLOCK_M, Auto, WarmUpWindow
-from sundman.tune.centre import rows_of_hessian
+from sundman.tune.centre import FLOOR, rows_of_hessian
 from sundman.tune.loops import (
     MOST_SUB_WINDOWS,
     SUB,
@@ -35,6 +38,7 @@ from sundman.tune.state import (
     matters,
     number_of_rows,
     rescaled,
+    rows_of_step,
 )
 
 _DESCENT_STEPS, _MOST_DESCENTS = 60, 30
@@ -43,6 +47,7 @@ _WINDOWS = (60, 60, 120, 240, 480, 1040)
 _WINDOWS_NOISY = (60, 60, 120, 160, 240, 520)  # of two gradients a step
 _REPEATS, _REPEATED = 1, 0.4  # of the steps of all windows, if U still falls after them
 _HOPELESS = 100.0  # in units of U's spread: so far above the others a chain has no weight
+_TRAVELLED = 1e3  # times where it began: so far no law's width takes a coordinate
 _UNBOUNDED = 1e12  # in units of T: no law has a potential below minus this
 _FRICTION_SHARE = 0.5  # of the critical friction: means gain a factor of two, squares lose little
 _FRICTION = (0.05, 2.0)
@@ -90,6 +95,8 @@ def advance(problem: Problem, warm: WarmUp) -> WarmUp:
     warm = dataclasses.replace(warm, walk=walk, h=middle, steps=own, gradients=cost)
     if warm.descending:
         return _after_descent(problem, warm, result)
+    if len(warm.left) <= 2:
+        _check_moved(problem, warm, result)
     return _after_last(problem, warm, result) if last else _after_window(problem, warm, result)
 
 
@@ -102,6 +109,45 @@ def _check_bounded(problem: Problem, U: np.ndarray, walk: Walk) -> None:
         f"U falls without bound: it is {U[-1]:.3g} at positions as large as {size:.3g}. Did you "
         "pass log p instead of -log p? Use sample(log_density=...); or the law is improper"
     )
+
+
+def _check_moved(problem: Problem, warm: WarmUp, result: _WindowResult) -> None:
+    """Raise if no step moves the chains, so that nothing can be learnt of the law."""
+    kept = result.kept("x")
+    still = (kept == kept[0]).all(axis=(0, 1))
+    if not (still.any() if problem.exact else still.all()):  # noise may allow only tiny steps
+        return
+    number = int(np.argmax(np.where(still, abs(kept[-1, 0]), -1.0)))
+    began = float(ravel_pytree(problem.example)[0][number])
+    value = float(kept[-1, 0, number])
+    spacing = float(np.spacing(np.asarray(abs(value), warm.walk.position.dtype)))
+    improper = (
+        "the law cannot be normalised, as where a flat prior meets classes that the columns "
+        "separate or a column of zeros, or where log p was given for -log p"
+    )
+    narrow = (
+        "it is narrower than what these numbers resolve: subtract a constant where the position "
+        "enters U (of a regression, centre the columns), or sample in float64, "
+        "jax.config.update('jax_enable_x64', True)"
+    )
+    rough = "U or its gradient is not continuous, or they do not belong together"
+    causes = [narrow, improper, rough]
+    if result.rejected >= result.number * SUB * warm.chains:
+        causes = [rough, narrow, improper]
+    if abs(value - began) > _TRAVELLED * abs(began):
+        causes = [improper, *(cause for cause in causes if cause is not improper)]
+    raise TuningError(
+        f"no step moves the chains: {_name_of(problem.example, number)} began at {began:.6g} and "
+        f"stands at {value:.6g}, where neighbouring numbers of its dtype are {spacing:.2g} apart. "
+        f"Most likely {causes[0]}. Or {causes[1]}. Or {causes[2]}"
+    )
+
+
+def _name_of(example: PyTree, number: int) -> str:
+    """What a coordinate of the ravelled position is called."""
+    sizes = [np.size(leaf) for leaf in jax.tree.leaves(example)]
+    leaf = int(np.searchsorted(np.cumsum(sizes), number, side="right"))
+    return f"{leaf_paths(example)[leaf]}[{number - sum(sizes[:leaf])}]"
 
 
 @dataclass(frozen=True)
@@ -143,7 +189,7 @@ def _step_to_the_mode(
     slope = scales.inward(warm.scale, seen.grads.mean(axis=0))
     chance = (warm.coordinates + _SURE * math.sqrt(2.0 * warm.coordinates)) / warm.chains
     rows = (seen.rows * len(at) + problem.posterior.size) / warm.chains
-    cost = math.ceil(rows / max(1, getattr(problem.gradient, "batch_size", None) or 1))
+    cost = math.ceil(rows / rows_of_step(problem))
     if slope @ slope <= 2.0 * chance * problem.temperature**2:
         return nothing, cost
     return -(warm.scale * slope if warm.scale.ndim == 1 else warm.scale @ slope), cost
@@ -317,7 +363,8 @@ def _new_scale(problem: Problem, warm: WarmUp, result: _WindowResult) -> np.ndar
     if warm.scale.ndim == 1:
         return scales.diagonal(result.sums, T)
     if warm.hessians:
-        return scales.from_hessian(result.sums, warm.hessian / warm.hessians, T)
+        floor = scales.NOISY_FLOOR if problem.centre is None else FLOOR
+        return scales.from_hessian(result.sums, warm.hessian / warm.hessians, T, floor)
     return scales.dense(result.sums, T)
 
 
@@ -417,7 +464,9 @@ def _after_last(problem: Problem, warm: WarmUp, result: _WindowResult) -> WarmUp
     fall = float(first.mean() - final.mean())
     error = math.sqrt((first.var() + final.var()) / quarter)
     beside, seen = _step_to_the_mode(problem, warm, result)
-    falling = fall > max(matters(problem, warm), 4.0 * error) or beside.any()
+    falling = beside.any()
+    if problem.centre is None or not seen:  # where all rows have told nothing
+        falling |= fall > max(matters(problem, warm), 4.0 * error)
     again = falling and warm.repeats < (_MOVES if beside.any() else _REPEATS)
     if again and beside.any():  # by all chains alike: how they are spread stays
         there = warm.walk.position + beside.astype(warm.walk.position.dtype)

@@ -21,9 +21,9 @@ from sundman.estimate.moments import moments
 from sundman.estimate.temperature import TargetLike, Temperatures, recomputed_temperatures
 from sundman.gradients.slopes import Slopes
 from sundman.posterior import Posterior
+from sundman.posterior.linear import has_linear_outputs
 from sundman.verdict import spots
 from sundman.verdict.early import early_draws
-from sundman.verdict.linear import has_linear_outputs
 from sundman.verdict.slopes import slopes_of
 from sundman.verdict.spots import SpotChecks
 from sundman.verdict.summary import (
@@ -60,15 +60,18 @@ _AT_CHANCE = 0.97  # of the loss of class frequencies
 _RHAT_OF_LOSS, _SHARE_APART = 1.3, 0.25  # few draws are looked at, which widens R-hat
 _JUMP, _USUAL_SIZES = 3.0, 12.0  # in units of T, and of the median: a change of energy beyond both
 _JUMPS, _FEW_JUMPS = 2e-5, 4  # the share of steps with such a change, and how many may be chance
-_LARGE = 0.3  # in units of T: changes of energy that are compared with each other
+_LARGE = 0.3  # in units of T: changes of energy that are compared with each other,
+_HALF = 0.3  # and with those from so much of it on, the least that are about half as large
 _ROUNDINGS = 8.0  # so many roundings of U may be chance
 _ALIKE, _FEW_ALIKE = 0.2, 50  # the spread of changes of one size, and how many may be chance
 _SHARE_ALIKE = 1e-3  # of the steps: where U jumps so rarely little of the law lies beyond
 _SHARE_OF_HALF = 0.3  # of those of one size: a tail has more of half the size
 _JUMP_ON_A_LINE, _LINES_WITH_JUMPS = 0.3, 2  # in units of T; one line may lead where no mass is
 _FEWEST_OFF, _SHARE_OFF = 3, 1 / 6  # lines on which U and its gradient disagree
+_UNACCOUNTED = 0.02  # of the change of U: half the gradient is missing of 1 in 600 coordinates
 _SLOPES, _FEWEST_ROWS_OF_SLOPES = 300, 32  # evaluations on lines, and rows of each
 _ERRORS_AT_SPOTS = 4.5  # few spots make wide tails, and there are several directions
+_OF_CLASSES = (likelihoods.bernoulli, likelihoods.categorical)
 _PARTS = 8  # into which a run is cut to see where it goes
 
 
@@ -105,7 +108,13 @@ def lost_chains(draws: Draws) -> Iterator[Reason]:
     lost = int(draws.diverged.sum())
     if lost:
         of = "its one chain" if draws.chains == 1 else f"{lost} of {draws.chains} chains"
-        yield Reason("lost chains", f"It lost {of}: use a smaller step.")
+        todo = "use a smaller step"
+        if draws.tuning is not None:
+            todo = (
+                "look where U or its gradient is not finite, such as beyond a wall, a logarithm or "
+                "a root, and sample in coordinates without such places"
+            )
+        yield Reason("lost chains", f"It lost {of}: {todo}.")
 
 
 def not_finite(summary: RunSummary) -> Iterator[Reason]:
@@ -178,6 +187,8 @@ def runaway(
                 "check that the density can be normalised, and that start and step suit its scale, "
                 "or run longer; if you passed log p, use sample(log_density=...)."
             )
+            if isinstance(getattr(_posterior(target), "likelihood", None), _OF_CLASSES):
+                todo += " Classes that the columns separate have no posterior under a flat prior."
         yield Reason(
             "wandering",
             f"The {what} move away from where they began and do not turn back (in "
@@ -304,8 +315,8 @@ def at_spots(draws: Draws, seen: SpotChecks | None, temperature: float) -> Itera
             f"{where} find a temperature of {_text(mean)} that should be {T:g}: {advice}.",
         )
         return
-    for value, error in zip(seen.temperatures, seen.errors, strict=True):
-        if abs(value - T) > max(_ERRORS_AT_SPOTS * error, STIFF * T):
+    for value, error, chance in zip(seen.temperatures, seen.errors, seen.chance, strict=True):
+        if abs(value - T) > max(_ERRORS_AT_SPOTS * error + chance * T, STIFF * T):
             than = "wide" if value > T else "narrow"
             factor = math.sqrt(max(value / T, 1e-12))
             yield Reason(
@@ -319,11 +330,11 @@ def at_spots(draws: Draws, seen: SpotChecks | None, temperature: float) -> Itera
 
 def what_spots_see(seen: SpotChecks) -> str:
     """What size of error the spot checks could see, for a verdict that found none."""
-    mean, widest = _mean_of(seen.virial), float(np.max(seen.errors))
+    mean, widest = _mean_of(seen.virial), _ERRORS_AT_SPOTS * seen.errors + seen.chance
     return (
         f"spot checks without minibatch noise would show a temperature off by "
         f"{max(TEMPERATURE, ERRORS * mean.error):.0%}, or one direction's variance by "
-        f"{max(STIFF, _ERRORS_AT_SPOTS * widest):.0%}"
+        f"{max(STIFF, float(np.max(widest))):.0%}"
     )
 
 
@@ -535,7 +546,8 @@ def energy_jumps(draws: Draws, temperature: float) -> Iterator[Reason]:
             "in its non-centred form; elsewhere a shorter step, sundman.auto(bias=0.005), helps.",
         )
         return
-    usual = float(np.median(changes)) if len(changes) else math.inf
+    large = changes[changes > _LARGE * temperature]
+    usual = float(np.median(large)) if len(large) else math.inf
     alike = int((np.abs(changes / usual - 1.0) < _ALIKE).sum())
     half = int((np.abs(changes / usual - 0.5) < _ALIKE).sum())
     if alike > max(_FEW_ALIKE, _SHARE_ALIKE * steps) and half < _SHARE_OF_HALF * alike:
@@ -549,7 +561,7 @@ def energy_jumps(draws: Draws, temperature: float) -> Iterator[Reason]:
 
 
 def _energy_changes(draws: Draws, temperature: float) -> tuple[int, float, np.ndarray]:
-    """How many changes of energy are jumps by their size alone, the largest, and all large ones."""
+    """How many changes of energy are jumps by size alone, the largest, and those not small."""
     jumps, largest, size, large = 0, 0.0, None, [np.zeros(0)]
     for part in _chunks.draw_slices(len(draws), max(2, _NUMBERS // draws.chains)):
         before = slice(max(part.start - 1, 0), part.stop)
@@ -560,7 +572,7 @@ def _energy_changes(draws: Draws, temperature: float) -> tuple[int, float, np.nd
         rounding = _ROUNDINGS * float(np.finfo(work.dtype).eps * U)
         jumps += int((done > _JUMP * temperature + _USUAL_SIZES * size + rounding).sum())
         largest = max(largest, float(done.max(initial=0.0)))
-        large.append(done[done > _LARGE * temperature + rounding])
+        large.append(done[done > _HALF * _LARGE * temperature + rounding])
     return jumps, largest, np.concatenate(large)
 
 
@@ -602,10 +614,18 @@ def along_lines(slopes: Slopes | None) -> Iterator[Reason]:
         )
         return  # U is not what its gradient adds up to, which is all that the next one would say
     told, off, ratio = slopes.disagreement()
+    unaccounted = slopes.unaccounted()
     if off >= max(_FEWEST_OFF, _SHARE_OFF * told):
         yield Reason(
             "gradient",
             f"U and its gradient do not belong together: on {off} of {told} lines U does not "
             f"change as its gradient says, which is {ratio:.2g} of the slope that U has: is there "
             "a stop_gradient, a custom derivative, clipping?",
+        )
+    elif unaccounted > _UNACCOUNTED:
+        yield Reason(
+            "gradient",
+            f"U and its gradient do not belong together: along most lines {unaccounted:.0%} of the "
+            "change of U is not in the integral of its slope, as where the gradient of one "
+            "coordinate of many is wrong: is there a stop_gradient, a custom derivative, clipping?",
         )

@@ -113,10 +113,13 @@ def early_draws(values: np.ndarray, weight: np.ndarray) -> EarlyDraws | None:
       The longest such part, if it moves averages by as much as matters; None if there is none, or
       too few draws to tell.
     """
-    x, weight = _usable(values, weight)
-    chains, draws, d = x.shape
-    cuts = [int(share * draws) for share in CUTS]
-    if not chains or not d or cuts[0] < _FEWEST:
+    whole = (weight > 0).all(axis=1)
+    cuts = [int(share * weight.shape[1]) for share in CUTS]
+    if not whole.any() or cuts[0] < _FEWEST:
+        return None
+    x, weight = _usable(values[whole], weight[whole])
+    draws, d = x.shape[1:]
+    if not d:
         return None
     folds = list(_folds(x, weight, cuts[-1]))
     if not any(_matters(folds, 0, cut, cut / draws, d) for cut in cuts):
@@ -132,9 +135,7 @@ def early_draws(values: np.ndarray, weight: np.ndarray) -> EarlyDraws | None:
 
 
 def _usable(values: np.ndarray, weight: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The chains that were not lost and some of the coordinates that move, in units of their sd."""
-    kept = (weight > 0).all(axis=1)
-    values, weight = values[kept], weight[kept]
+    """Some of the coordinates that move, in units of their sd."""
     moving = np.isfinite(values).all(axis=(0, 1)) & (np.ptp(values, axis=(0, 1)) > 0)
     some = np.flatnonzero(moving)
     if len(some) > _MOST:

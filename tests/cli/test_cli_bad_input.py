@@ -19,7 +19,6 @@ BAD = {
     "missing data": (["bnn", "mnist"], "--data DIR"),
     "no such run": (["diagnose", "nowhere"], "nothing at nowhere"),
     "not a run": (["resume", "."], "not a run"),
-    "no such experiment": (["reproduce", "fig-stra"], "did you mean fig-star?"),
     "no such work": (["cite", "adam"], "there is no sampler"),
     "output is a file": (["toy", "star", "--output", "/dev/null/x"], "another --output"),
 }
@@ -86,7 +85,6 @@ def test_bad_commands_are_told_in_one_line(here, arguments, part):
         (["bnn", "--csv", "no.csv", "--target", "y"], "there is no file"),
         (["demo", "--seed", "-1"], "seed must be 0 or more"),
         (["report", "nowhere"], "nothing at nowhere"),
-        (["reproduce", "fig-star", "--scale", "quik"], "did you mean quick?"),
     ],
 )
 def test_bad_settings(here, arguments, part):

@@ -106,22 +106,6 @@ def test_a_stopped_network_goes_on(shell, tmp_path):
     assert "accuracy %" in ok(shell("resume", tmp_path / "net"))
 
 
-@pytest.mark.slow
-def test_a_stopped_experiment_goes_on(shell, tmp_path):
-    call = ["reproduce", "fig-robustness", "--scale", "test", "--data", "digits", "-o", "paper"]
-    running = shell(*call, cwd=tmp_path, start=True)
-    err = interrupted(running, tmp_path / "paper")
-    assert "stopped; go on with: sundman reproduce fig-robustness --scale test" in err
-    assert "Report:" in ok(shell(*call, cwd=tmp_path))
-
-
-@pytest.mark.slow
-def test_reproduce(shell, tmp_path):
-    out = ok(shell("reproduce", "fig-star", "--scale", "test", "-o", "paper", cwd=tmp_path))
-    assert "Report:" in out
-    assert (tmp_path / "paper" / "fig-star-test.html").is_file()
-
-
 def test_version(succeeds):
     assert succeeds("--version").startswith("sundman ")
 

@@ -4,7 +4,6 @@ import json
 
 import pytest
 
-from sundman import paper
 from sundman.cli import farm
 from sundman.cli.errors import UserError
 
@@ -72,10 +71,6 @@ def test_tasks_do_all_units_between_them(monkeypatch):
     assert farm.task_of(7, 8, 40) == (7, 8)
     shares = [farm.Task(n, 3).share(range(10)) for n in range(3)]
     assert sorted(n for share in shares for n in share) == list(range(10))
-    units = paper.units("all", "paper", 5)
-    assert units.count(("table1", [7])) == 1
-    assert ("fig-star", None) in units
-    assert len(paper.units("fig-logprob", "paper")) == 5
 
 
 def test_a_task_needs_the_directory_of_all(here):

@@ -7,13 +7,11 @@ import numpy as np
 import pytest
 
 import sundman
-from sundman import paper
 from sundman.cli import demo, samplers
 from sundman.cli.app import app
 from sundman.cli.bnn.plan import make_plan as bnn_plan
 from sundman.cli.settings import Request, read_settings, write_settings
 from sundman.cli.toy.plan import make_plan as toy_plan
-from sundman.report import Verdict
 
 SMALL = ["--steps", "200", "--burn-in", "100", "--chains", "2", "--thin", "5"]
 
@@ -159,34 +157,6 @@ def test_the_demo_ends_with_the_path_of_its_report(here, tmp_path, monkeypatch):
     assert f"{spread['bias in percent']:+.1f} ± {spread['error in percent']:.1f} %" in out
 
 
-def test_reproduce_prints_verdicts_and_writes_a_page(here, tmp_path, monkeypatch):
-    asked = {}
-
-    def run(name, **settings):
-        asked.update(settings, name=name)
-        verdict = Verdict("it holds", "1.0", "1.1", "0.2", "reproduces")
-        return paper.Result("fig-star", "quick", 3, {"chains": 4}, {}, [verdict])
-
-    monkeypatch.setattr(paper, "run", run)
-    code, out, err = here("reproduce", "fig-star", "--seed", "3", "-o", "paper")
-    assert code == 0, err
-    assert "reproduces: it holds (ours 1.1)" in out
-    assert (tmp_path / "paper/fig-star-quick-seed-3.html").is_file()
-    assert (asked["name"], asked["scale"], asked["seed"]) == ("fig-star", "quick", 3)
-    assert asked["directory"] == tmp_path / "paper"
-
-
-def test_a_task_of_a_reproduction_does_its_share(here, tmp_path, monkeypatch):
-    done = []
-    monkeypatch.setattr(paper, "run", lambda name, *, seeds, **_: done.append((name, seeds)))
-    for number in ("0", "1", "2"):
-        task = ["--array-task", number, "--array-tasks", "3"]
-        code, out, err = here("reproduce", "all", *task, "--scale", "paper", "-o", "paper")
-        assert code == 0, err
-        assert f"Task {number} of 3 is done." in out
-    assert sorted(done, key=str) == sorted(paper.units("all", "paper", 0), key=str)
-
-
 @pytest.mark.parametrize(
     ("options", "words"),
     [
@@ -198,17 +168,6 @@ def test_a_task_of_a_reproduction_does_its_share(here, tmp_path, monkeypatch):
 def test_a_place_among_processes_that_cannot_be(here, options, words):
     code, _, err = here(*options, "runs", ".")
     assert (code, words in err) == (2, True), err
-
-
-def test_a_stopped_reproduction_says_how_to_go_on(here, tmp_path, monkeypatch):
-    def run(name, **settings):
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(paper, "run", run)
-    code, _, err = here("reproduce", "theory", "-o", "paper")
-    assert code == 130
-    again = f"sundman reproduce theory --scale quick --output {tmp_path / 'paper'}"
-    assert err == f"sundman: stopped; go on with: {again}\n"
 
 
 def test_no_cache(here):

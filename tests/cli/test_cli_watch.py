@@ -1,4 +1,4 @@
-"""``sundman watch``: a run that goes on, ended, stopped or was killed, in words and as a page."""
+"""``sundman watch``: a run that goes on, ended, stopped or was killed, in words."""
 
 import json
 import os
@@ -7,18 +7,13 @@ import shutil
 import socket
 import subprocess
 import sys
-import threading
 import time
-import urllib.error
-import urllib.request
-from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 
 import jax
 import pytest
 
 import sundman
-from sundman.cli.watch import Watched, make_server
 from sundman.watch import read_log
 from tests.cli.test_cli_bad_input import check
 
@@ -145,61 +140,12 @@ def test_a_command_with_several_runs_shows_each(here, finished, tmp_path):
         (["."], "not a run"),
         (["torn.jsonl"], "torn.jsonl is not the log of a run: line 1 is no event"),
         (["half.jsonl"], "block 1 of the log lacks"),
-        (["half.jsonl", "80"], "--serve 80"),
-        (["good.jsonl", "--once", "--serve"], "exclude each other"),
-        (["good.jsonl", "99999", "--serve"], "give another port"),
-        (["good.jsonl", "many", "--serve"], "PORT"),
     ],
 )
 def test_bad_input_is_told_in_one_line(here, tmp_path, arguments, part):
     (tmp_path / "torn.jsonl").write_text("not a log\n")
     (tmp_path / "half.jsonl").write_text('{"event": "block", "block": 1}\n')
-    (tmp_path / "good.jsonl").write_text('{"event": "start", "time": ""}\n')
     check(*here("watch", *arguments), part)
-
-
-def test_a_port_that_is_taken(here, run):
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        taken.listen()
-        check(*here("watch", run, "--serve", taken.getsockname()[1]), "give another port")
-
-
-@contextmanager
-def serving(path):
-    """The address of the page, served from a thread."""
-    server = make_server(Watched(path).as_json, 0)
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-    thread.start()
-    try:
-        yield f"http://127.0.0.1:{server.server_port}"
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()
-
-
-def get(address, **headers):
-    with urllib.request.urlopen(urllib.request.Request(address, headers=headers)) as answer:
-        return answer.read().decode(), answer.headers
-
-
-def test_the_page_and_its_numbers_are_served_to_this_machine_only(run):
-    with serving(run) as address:
-        page, headers = get(f"{address}/")
-        assert page.startswith("<!doctype html>")
-        assert "default-src 'none'" in headers["Content-Security-Policy"]
-        state = json.loads(get(f"{address}/state")[0])
-        (one,) = state["runs"]
-        assert one["state"] == "finished"
-        assert one["fraction"] == 1.0
-        assert set(one["curves"]["potential"]) == {"0", "1", "2", "3"}
-        assert len(one["curves"]["steps"]) == len(one["curves"]["temperature"]) > 10
-        (run / "log.jsonl").write_text("torn\n")
-        assert "is not the log of a run" in json.loads(get(f"{address}/state")[0])["error"]
-        for path, host in (("/etc/passwd", None), ("/state", "evil.example")):
-            with pytest.raises(urllib.error.HTTPError, match="404" if host is None else "403"):
-                get(address + path, **({} if host is None else {"Host": host}))
 
 
 LONG_RUNS = {

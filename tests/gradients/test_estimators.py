@@ -38,8 +38,6 @@ MAKE = {
     "minibatch": lambda p, **more: gradients.minibatch(p, BATCH, **more),
     "control_variate": lambda p, **more: gradients.control_variate(p, BATCH, at=THERE, **more),
     "svrg": lambda p, **more: gradients.svrg(p, BATCH, every=5, **more),
-    "saga": lambda p: gradients.saga(p, BATCH),
-    "importance": lambda p: gradients.importance(p, BATCH),
 }
 REPLACE = ("minibatch", "control_variate", "svrg")
 
@@ -92,7 +90,7 @@ def test_the_variance_near_the_point_of_comparison_is_that_of_the_difference():
     assert plain.sum() > 5 * wanted.sum()
 
 
-@pytest.mark.parametrize("name", ["control_variate", "svrg", "saga"])
+@pytest.mark.parametrize("name", ["control_variate", "svrg"])
 def test_exact_where_it_was_last(name):
     _, grads = many(MAKE[name](POSTERIOR), jnp.arange(1, 5, dtype=jnp.uint32), THERE, THERE)
     wanted = jax.jit(POSTERIOR.gradient)(THERE)["w"]
@@ -149,41 +147,6 @@ def test_svrg_computes_no_whole_gradient_between_snapshots():
     np.testing.assert_allclose(memory.position["w"][1], HERE["w"] + 1)
 
 
-def test_the_table_holds_the_last_gradient_of_each_row_and_their_sum():
-    estimator = gradients.saga(POSTERIOR, BATCH)
-    first = jax.jit(estimator.begin)(THERE)
-
-    def body(memory, step):
-        at = {"w": HERE["w"] + 0.01 * step.astype(jnp.float32)}
-        return estimator.recall(Stream(KEY, step), at, memory)[2], None
-
-    memory, _ = jax.lax.scan(body, first, jnp.arange(200, dtype=jnp.uint32))
-    table = np.asarray(memory.each["w"], np.float64)
-    np.testing.assert_allclose(memory.total["w"], table.sum(axis=0), rtol=1e-5, atol=1e-3)
-    residual = X @ np.asarray(HERE["w"] + 1.99) - Y
-    newest = X * residual[:, None] / 0.25
-    same = np.isclose(table, newest, rtol=1e-4, atol=1e-3).all(axis=1)
-    assert same.sum() == BATCH
-
-
-def test_rows_come_with_their_probabilities():
-    p = np.arange(1.0, N + 1)
-    estimator = gradients.importance(POSTERIOR, BATCH, probabilities=p)
-    draw = jax.jit(jax.vmap(lambda step: estimator.chosen(Stream(KEY, step))))
-    rows = np.asarray(draw(jnp.arange(20_000, dtype=jnp.uint32))).ravel()
-    counts, wanted = np.bincount(rows, minlength=N), len(rows) * p / p.sum()
-    assert ((counts - wanted) ** 2 / wanted).sum() < N + 6 * np.sqrt(2 * N)
-    np.testing.assert_allclose(estimator.inverse, p.sum() / p, rtol=1e-5)
-
-
-def test_importance_by_norms_helps_where_they_differ():
-    plain = many(
-        gradients.minibatch(POSTERIOR, BATCH, order="with_replacement"), jnp.arange(20_000)
-    )[1]
-    by_norm = many(gradients.importance(POSTERIOR, BATCH), jnp.arange(20_000))[1]
-    assert by_norm.var(axis=0).sum() < 0.6 * plain.var(axis=0).sum()
-
-
 def at_once(estimator, position):
     call = jax.jit(lambda at, estimator: estimator(Stream(KEY, jnp.uint32(0)), at)[1])
     return call(position, estimator)
@@ -193,10 +156,9 @@ def test_hyper_parameters_are_part_of_the_position():
     model = posterior(prior=priors.horseshoe())
     at = model.position(THERE)
     whole = jax.jit(model.gradient)(at)
-    for make in (lambda p, n: gradients.control_variate(p, n, at=THERE), gradients.saga):
-        grads = at_once(make(model, N), at)
-        for one, other in zip(jax.tree.leaves(grads), jax.tree.leaves(whole), strict=True):
-            np.testing.assert_allclose(one, other, rtol=1e-3, atol=1e-3)
+    grads = at_once(gradients.control_variate(model, N, at=THERE), at)
+    for one, other in zip(jax.tree.leaves(grads), jax.tree.leaves(whole), strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-3, atol=1e-3)
 
 
 def test_equal_parts_make_equal_estimators():
@@ -217,39 +179,18 @@ def streamed():
     return posterior(data=sundman.data.HostBatches(lambda: iter([(X, Y)]), size=N))
 
 
-BAD = np.ones(N)
-BAD[4] = np.nan
-
-
 @pytest.mark.parametrize(
     ("make", "error", "message"),
     [
         (lambda: gradients.svrg(POSTERIOR, N + 1), ValueError, "62 is more than the 61 rows"),
-        (lambda: gradients.saga(POSTERIOR, 0), ValueError, "batch_size=0"),
+        (lambda: gradients.svrg(POSTERIOR, 0), ValueError, "batch_size=0"),
         (lambda: gradients.svrg(POSTERIOR, BATCH, every=0), ValueError, "every=0"),
         (lambda: gradients.svrg(lambda x: x, 3), TypeError, "svrg needs a sundman.Posterior"),
-        (
-            lambda: gradients.importance(POSTERIOR, 3, probabilities=BAD),
-            ValueError,
-            "row 4 has nan",
-        ),
-        (lambda: gradients.importance(POSTERIOR, 3, probabilities=[1.0]), ValueError, r"\(61,\)"),
-        (
-            lambda: gradients.importance(POSTERIOR, 3, probabilities=np.arange(N)),
-            ValueError,
-            r"row 0 has 0\.0",
-        ),
-        (
-            lambda: gradients.importance(POSTERIOR, 3, probabilities=1e-12 + np.eye(N)[3]),
-            ValueError,
-            "row 0 has the probability 1e-12",
-        ),
         (
             lambda: gradients.control_variate(POSTERIOR, 3, at={"w": np.full(D, np.inf)}),
             ValueError,
             "not finite at at=",
         ),
-        (lambda: gradients.saga(posterior(Own), 3), ValueError, "Own has a potential of its own"),
         (
             lambda: gradients.minibatch(POSTERIOR, 3, order="sorted"),
             ValueError,
@@ -267,7 +208,7 @@ def test_bad_arguments_are_named(make, error, message):
         make()
 
 
-@pytest.mark.parametrize("name", ["control_variate", "svrg", "saga", "importance"])
+@pytest.mark.parametrize("name", ["control_variate", "svrg"])
 def test_host_batches_are_refused(name):
     with pytest.raises(ValueError, match=f"{name} comes back to rows"):
         MAKE[name](streamed())
@@ -278,15 +219,6 @@ def test_a_point_of_another_structure_is_named():
     other = estimator.replace(anchor=estimator.anchor._replace(position={"v": X[0]}))
     with pytest.raises(ValueError, match="at= of the control variate"):
         other(Stream(KEY, jnp.uint32(0)), HERE)
-
-
-def test_a_large_table_is_refused_with_its_size():
-    estimator = gradients.saga(POSTERIOR, BATCH, limit_bytes=10 * 4 * N * D)
-    several = jax.jit(jax.vmap(estimator.begin))
-    ten = {"w": jnp.zeros((10, D))}
-    assert several(ten).total["w"].shape == (10, D)
-    with pytest.raises(ValueError, match=r"7.32e-07 GB a chain: for 11 chains 8.05e-06 GB"):
-        several({"w": jnp.zeros((11, D))})
 
 
 def test_a_potential_of_ones_own_is_followed():
@@ -328,7 +260,6 @@ SUBCLASSES = {
     "potential": Own,
     "scaled_loss": OwnLoss,
 }
-REFUSED = [(name, own) for name in ("saga", "importance") for own in ("potential", "scaled_loss")]
 
 
 def expected_potential(model):
@@ -354,8 +285,8 @@ def expected_potential(model):
 
 
 def _quick(name, own):
-    """Every estimator with one subclass, every subclass with one estimator, all that is refused."""
-    return (name, own) in REFUSED or own == "log_prior" or name == "control_variate"
+    """Every estimator with one subclass, every subclass with one estimator."""
+    return own == "log_prior" or name == "control_variate"
 
 
 @pytest.mark.parametrize(
@@ -367,14 +298,8 @@ def _quick(name, own):
     ],
 )
 def test_what_a_subclass_replaces_is_followed_by_every_estimator(name, own):
-    """The mean of G over batches is the gradient of the subclass's U; or it is refused."""
+    """The mean of G over batches is the gradient of the subclass's U."""
     model = posterior(SUBCLASSES[own])
-    if (name, own) in REFUSED:
-        with pytest.raises(
-            ValueError, match=f"{name} needs .* has a {own} of its own: use svrg or"
-        ):
-            MAKE[name](model)
-        return
     value, whole = jax.jit(jax.value_and_grad(expected_potential(model)))(HERE["w"])
     steps = np.setdiff1d(np.arange(6000), np.arange(0, 6000, 5)).astype(np.uint32)
     estimator = MAKE[name](model)

@@ -1,7 +1,6 @@
 """What an estimator remembers is part of a stored run: resumed, it is as never broken off."""
 
 import numpy as np
-import pytest
 
 import sundman
 from sundman import gradients
@@ -18,16 +17,15 @@ POSTERIOR = sundman.Posterior(
     line, likelihood=sundman.likelihoods.gaussian(1.0), data=(X, X @ np.ones(2))
 )
 CLOCK = {"alpha": 1.0, "m": 0.1, "M": 10.0, "r": 0.5}
-ESTIMATORS = {
-    "svrg": gradients.svrg(POSTERIOR, 7, every=9),
-    "saga": gradients.saga(POSTERIOR, 7),
-}
 
 
-@pytest.mark.parametrize("name", ["svrg", pytest.param("saga", marks=pytest.mark.slow)])
-def test_resumed_as_in_memory(tmp_path, name):
+def test_resumed_as_in_memory(tmp_path):
     monitor = sundman.clocks.monitors.noise_corrected()
     sampler = sundman.sa_sgld(1e-3, **CLOCK, monitor=monitor)
-    arguments = {"target": ESTIMATORS[name], "sampler": sampler, "online": None}
+    arguments = {
+        "target": gradients.svrg(POSTERIOR, 7, every=9),
+        "sampler": sampler,
+        "online": None,
+    }
     broken_off(tmp_path / "run", **arguments)
     assert_same(sundman.resume(tmp_path / "run"), run(**arguments))

@@ -90,51 +90,6 @@ def test_quieter_directions_can_wait_for_their_friction(T):
     assert np.all(forgotten[3:] > 1.15)  # 1 + h s / (2 gamma) of half of the noise is 1.25
 
 
-class TwoArrays(LoudDirections):
-    """The same, its first three coordinates and its last two in arrays of their own."""
-
-    def __call__(self, stream, position, batch=None):
-        value, grads = super().__call__(stream, jnp.concatenate(jax.tree.leaves(position)), batch)
-        return value, {"a": grads[:3], "b": grads[3:]}
-
-
-@pytest.mark.long
-def test_each_array_may_have_directions_of_its_own():
-    """One direction for each of two arrays, each of which has one that is loud."""
-    h, T = 0.01, 1.0
-    draws = sundman.sample(
-        TwoArrays(jnp.array([LOUD, 10.0])),
-        sundman.compose(
-            LOW_RANK.replace(rank=1, per_array=True).with_temperature(T), clocks.constant(h)
-        ),
-        init={"a": jnp.zeros(3), "b": jnp.zeros(2)},
-        key=jax.random.key(2),
-        chains=CHAINS,
-        burn_in=4_000,
-        steps=12_000,
-        thin=THIN,
-    )
-    found = draws.expectation(lambda x: jnp.asarray(PRECISION[3:]) * x["b"] ** 2)
-    allowed = 0.5 * (LOW_RANK.share + h**2 * 10.0**2 / 4)
-    assert np.all(np.abs(found.value - 1 - 0.5 * allowed) < 0.5 * allowed + 4 * found.error)
-
-
-def test_of_a_single_array_its_own_directions_are_those_of_the_whole():
-    def path(per_array):
-        draws = sundman.sample(
-            LoudDirections(jnp.array([LOUD, 10.0])),
-            sundman.compose(
-                LOW_RANK.replace(per_array=per_array).with_temperature(1.0), clocks.constant(0.01)
-            ),
-            init=jnp.zeros(5),
-            key=jax.random.key(0),
-            steps=60,
-        )
-        return np.asarray(draws.values)
-
-    np.testing.assert_allclose(path(True), path(False), rtol=1e-4, atol=1e-6)
-
-
 @pytest.mark.slow
 def test_less_share_less_heat():
     heat, errors = [], []

@@ -1,7 +1,7 @@
 """Variance reduction on real data: logistic regression, breast cancer, rows drawn anew each step.
 
 The gradient's total variance at some distance from the mode, and what it does to SGLD: gradient
-noise V heats the posterior variance by about dt V / 2, which control variates, SVRG and SAGA take
+noise V heats the posterior variance by about dt V / 2, which control variates and SVRG take
 away. What is left is Euler-Maruyama's own bias, that of the whole gradient. Variances are
 relative to those of NUTS, in the mean over the eleven coefficients.
 """
@@ -49,8 +49,6 @@ def estimator(name: str):
         return gradients.control_variate(model, BATCH, at=mode, order="with_replacement")
     if name == "svrg":
         return gradients.svrg(model, BATCH, order="with_replacement")
-    if name == "saga":
-        return gradients.saga(model, BATCH)
     if name == "whole":
         return gradients.minibatch(model, None)
     return gradients.minibatch(model, BATCH, order="with_replacement")
@@ -109,7 +107,7 @@ def test_control_variates_cut_the_variance_near_the_mode() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["control_variate", "svrg", "saga"])
+@pytest.mark.parametrize("name", ["control_variate", "svrg"])
 def test_without_the_noise_sgld_is_as_with_the_whole_gradient(name: str) -> None:
     """+22(2)% with plain minibatches, +2(2)% with each of these, 0(2)% with the whole gradient."""
     plain, whole, found = excess("minibatch"), excess("whole"), excess(name)

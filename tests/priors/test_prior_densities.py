@@ -198,22 +198,6 @@ def test_log_half_cauchy_is_that_of_a_logarithm(scale):
     assert density(priors.log_half_cauchy(scale), v) == pytest.approx(wanted.sum(), rel=1e-12)
 
 
-@pytest.mark.parametrize("form", ["tensor", "relative", "marginal", "hierarchical", "regularised"])
-@pytest.mark.parametrize("factor", [0.3, 2.5])
-def test_rescale_says_what_the_density_does(form, factor):
-    """change - powers log f is the difference of the densities, the Jacobian that of the scale."""
-    prior = priors.horseshoe(0.7, form=form, jacobian=form == "tensor")
-    w = jnp.asarray(np.random.default_rng(4).normal(size=(5, 2)))
-    hyper = prior.hyper(w.shape, w.dtype)
-    after = prior.rescale(w, hyper, jnp.asarray(factor))
-    difference = prior.log_density(factor * w, after.hyper) - prior.log_density(w, hyper)
-    said = after.change - after.powers * math.log(factor)
-    assert float(said) == pytest.approx(float(difference), rel=1e-9, abs=1e-9)
-    if form in ("tensor", "relative"):
-        slope = jax.grad(lambda p: prior.rescale(w, {"p": p}, jnp.asarray(factor)).hyper["p"])
-        assert float(after.log_jacobian) == pytest.approx(math.log(slope(hyper["p"])), rel=1e-9)
-
-
 @pytest.mark.parametrize("form", ["tensor", "hierarchical", "regularised"])
 def test_first_hyper_parameters(form):
     first = priors.horseshoe(form=form, slab=3.0).hyper((2, 3), jnp.float32)

@@ -135,7 +135,7 @@ KINDS = {
     "stacked": lambda: star(jax.vmap(sundman.sgld)(jnp.array([1e-4, 2e-4]))),
     "replicas": lambda: star(sundman.replica_exchange_sgld(1e-4, ratios=(1.0, 2.0)), online=square),
     "cycles": lambda: star(sundman.cyclical_sgld(1e-4, cycle=5_000, explore=0.5), thin=100),
-    "memory": lambda: rows(sundman.gradients.saga(regression(), 6)),
+    "memory": lambda: rows(sundman.gradients.svrg(regression(), 6)),
     "streamed": streamed,
     "spread": lambda: star(SA, chains=4, online=square, draws=120),
     "spread otherwise": lambda: star(SA, chains=4, online=square, draws=120, weighting="equal"),

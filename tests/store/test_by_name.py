@@ -164,7 +164,7 @@ def test_a_setting_that_came_later_is_named():
     """The run is not damaged: its version of sundman can go on with it."""
     encoder = Encoder()
     content = encoder.encode(sundman.integrators.low_rank_baoab(), "sampler")
-    del content["fields"]["per_array"]
+    del content["fields"]["loudest"]
     with pytest.raises(StoreError, match="another version of sundman, whose LowRankBaoab has no"):
         Decoder(encoder.arrays, ours=True).decode(content)
 

@@ -13,11 +13,10 @@ from collections.abc import Iterator
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import Literal
 
 import numpy as np
 
-from sundman._types import Json
 from sundman.draws.trust import Verdict
 from sundman.estimate import Estimate
 from sundman.store import StoreError
@@ -25,21 +24,13 @@ from sundman.store.directory import open_run
 from sundman.store.files import holder_of
 from sundman.verdict.checks import ERRORS, ESS, RHAT, TEMPERATURE
 from sundman.watch.follow import Convergence, LogTail, RunHistory
-from sundman.watch.progress import count, duration, figure, fraction, lines
+from sundman.watch.progress import count, duration, figure, lines
 
 State = Literal["waiting", "running", "finished", "stopped", "killed", "silent"]
-Mark = Literal["good", "look", "bad", "open"]
+Mark = Literal["look", "bad"]
 _SILENT, _LONG_SILENT = 60.0, 600.0  # seconds without a word, of a process we cannot or can see
 _WARM_UP = "warm-up.npz"  # of a run whose sampler tunes itself, from its first window on
-_POINTS = 150  # of a curve
 _STAGES = {"finished": "done", "stopped": "stopped", "killed": "killed", "silent": "silent"}
-
-
-class Judgement(NamedTuple):
-    """A verdict on a run that may still go on."""
-
-    mark: Mark
-    text: str
 
 
 def process_of(directory: Path) -> bool | None:
@@ -136,33 +127,30 @@ class RunView:
         report = self._history.report
         return 0.0 if report is None else report.seconds / max(1, report.block)
 
-    def judgement(self) -> Judgement:
+    def judgement(self) -> str:
         """Whether the draws so far can be trusted, in a sentence or two."""
         if self._verdict is not None:
-            marks: dict[str, Mark] = {"good": "good", "bad": "bad", "unknown": "open"}
-            return Judgement(marks[self._verdict.status], str(self._verdict))
-        mark, text = self._so_far()
-        ending = self._ending()
-        return Judgement("bad" if mark == "bad" else "look" if ending else mark, text + ending)
+            return str(self._verdict)
+        return self._so_far() + self._ending()
 
-    def _so_far(self) -> tuple[Mark, str]:
+    def _so_far(self) -> str:
         report, convergence = self._history.report, self._convergence
         reasons = list(self._reasons())
         if reasons:
-            worst: Mark = "bad" if any(mark == "bad" for mark, _ in reasons) else "look"
-            lead = "Not to be trusted as it is." if worst == "bad" else "Not there yet."
-            return worst, " ".join((lead, *(text for _, text in reasons)))
+            worst = any(mark == "bad" for mark, _ in reasons)
+            lead = "Not to be trusted as it is." if worst else "Not there yet."
+            return " ".join((lead, *(text for _, text in reasons)))
         if report is None:
             warms_up = (self.path / _WARM_UP).is_file()
             why = "its sampler tunes itself" if warms_up else "no block is in the log"
-            return "open", f"Nothing to judge yet: {why}."
+            return f"Nothing to judge yet: {why}."
         if not report.stats:
-            return "open", "Nothing to judge yet: it is in its burn-in."
+            return "Nothing to judge yet: it is in its burn-in."
         if convergence is None:
-            return "open", "R-hat and ESS are not known: the log has no U per chain."
+            return "R-hat and ESS are not known: the log has no U per chain."
         if math.isnan(convergence.rhat):
-            return "open", "Too early to tell: too few draws are in the log."
-        return "good", "So far no reason was found to distrust this run."
+            return "Too early to tell: too few draws are in the log."
+        return "So far no reason was found to distrust this run."
 
     def _reasons(self) -> Iterator[tuple[Mark, str]]:
         report, convergence, T = self._history.report, self._convergence, self._history.temperature
@@ -221,7 +209,7 @@ class RunView:
             shown += lines(report, self._history.pace, stage, self._history.temperature, width)
         shown += [f"  {label:<19}  {value}" for label, value in self._facts()]
         shown += [f"  {name}: {message}" for name, message in list(self._history.events)[-3:]]
-        return [*shown, f"Verdict: {self.judgement().text}"]
+        return [*shown, f"Verdict: {self.judgement()}"]
 
     def _facts(self) -> Iterator[tuple[str, str]]:
         """What is known over the whole run so far."""
@@ -239,89 +227,6 @@ class RunView:
         if convergence.temperature is not None:
             should = "" if T is None else f", should be {T:g}"
             yield "temperature so far", f"{_with_band(convergence.temperature)}{should}"
-
-    def as_json(self) -> dict[str, Json]:
-        """The run for the page: texts to show and curves to draw."""
-        report, pace, judgement = self._history.report, self._history.pace, self.judgement()
-        about: dict[str, Json] = {
-            "name": self.name,
-            "title": self.title(),
-            "state": self.state,
-            "verdict": {"mark": judgement.mark, "text": judgement.text},
-            "fraction": 0.0,
-            "facts": [],
-            "stats": [],
-            "events": [message for _, message in list(self._history.events)[-5:]],
-            "curves": self._curves(),
-        }
-        if report is None:
-            return about
-        left = pace.left(report) if self.state == "running" else None
-        facts = [
-            ("stage", report.stage),
-            ("time", duration(report.seconds)),
-            (
-                "time to go" if report.look is None else "time to go, at most",
-                duration(left) if self.state == "running" else "-",
-            ),
-            ("draws", f"{count(report.draws)} of {count(report.total_draws)}"),
-            ("speed", "-" if pace.steps is None else f"{count(pace.steps)} steps/s"),
-            ("chains lost", f"{report.diverged} of {report.chains}"),
-            *([] if report.look is None else [("until", f"{report.look.rule}: {report.look}")]),
-            *(fact for fact in self._facts() if fact[0] != "U per chain"),
-        ]
-        about["fraction"] = fraction(report, _STAGES.get(self.state, ""))
-        about["facts"] = [list(fact) for fact in facts]
-        about["stats"] = [
-            [name.replace("_", " "), *(figure(value) for value in summary)]
-            for name, summary in report.stats.items()
-        ]
-        return about
-
-    def _curves(self) -> dict[str, Json]:
-        """U of each chain and the mean temperature along the run, at most 150 points each."""
-        if not self._history.blocks:
-            return {"steps": [], "potential": {}, "temperature": []}
-        chains = self._history.blocks[-1][1].chain
-        blocks = [block for block in self._history.blocks if block[1].chain == chains]
-        first = blocks[0][0] - (blocks[1][0] - blocks[0][0] if len(blocks) > 1 else blocks[0][0])
-        steps: list[float] = []
-        for end, part in blocks:
-            n = len(part.weight[0])
-            steps += np.linspace(first, end, n + 1)[1:].tolist()
-            first = end
-        points = np.array_split(np.arange(len(steps)), min(_POINTS, len(steps)))
-
-        def joined(name: str) -> np.ndarray:
-            return np.concatenate([np.asarray(getattr(part, name)) for _, part in blocks], axis=1)
-
-        def curve(values: np.ndarray, w: np.ndarray) -> list[float | None]:
-            total, weight = np.where(w > 0, w * values, 0.0).sum(axis=0), w.sum(axis=0)
-            sums = [(float(total[i].sum()), float(weight[i].sum())) for i in points]
-            return [_finite(each / by) if by > 0 else None for each, by in sums]
-
-        weight, potential, temperature = map(joined, ("weight", "potential", "temperature"))
-        return {
-            "steps": [round(steps[i[-1]]) for i in points],
-            "potential": {
-                str(chain): curve(potential[[row]], weight[[row]])
-                for row, chain in enumerate(chains)
-            },
-            "temperature": curve(temperature, weight) if temperature.shape == weight.shape else [],
-            "expected": self._history.temperature,
-            "band": self._band(),
-        }
-
-    def _band(self) -> list[float] | None:
-        """Two standard errors around the mean temperature."""
-        if self._convergence is None or self._convergence.temperature is None:
-            return None
-        value, error = self._convergence.temperature
-        return None if math.isnan(error) else [value - 2 * error, value + 2 * error]
-
-
-def _finite(value: float) -> float | None:
-    return value if math.isfinite(value) else None
 
 
 def _estimate(measured: Estimate) -> str:
