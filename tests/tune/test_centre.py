@@ -1,6 +1,5 @@
 """The centre of a control variate: where it is found, what it gains, and where there is none."""
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -134,7 +133,7 @@ def test_separable_classes_under_a_flat_prior_have_no_mode():
         lambda w, x: x @ w, data=(x, (x @ w > 0).astype(np.int32)),
         likelihood=likelihoods.bernoulli(), prior=priors.gaussian(1e15),
     )  # fmt: skip
-    with pytest.raises(NoCentre, match="mode|finite|wide"):
+    with pytest.raises(NoCentre, match=r"mode|finite|wide"):
         find(posterior, jnp.zeros(3), np.zeros((1, 3)), 1.0, KEY)
 
 
@@ -157,7 +156,9 @@ def test_a_posterior_that_is_wide_against_its_curvature_has_none():
         lambda w, x: jnp.exp(8.0 * (x @ w)), data=(x, (1 + 40 * rng.normal(size=6_000))),
         likelihood=likelihoods.gaussian(2_000.0), prior=priors.gaussian(1.0),
     )  # fmt: skip
-    with pytest.raises(NoCentre, match="wide against its curvature|not finite at typical distances"):
+    with pytest.raises(
+        NoCentre, match=r"wide against its curvature|not finite at typical distances"
+    ):
         find(posterior, jnp.zeros(2), np.zeros((1, 2)), 1.0, KEY)
 
 
@@ -195,9 +196,11 @@ def test_a_million_rows_do_not_drown_small_changes():
 def test_spots_on_few_rows_agree_with_all_rows_on_average():
     posterior = logistic(40_000, 3)
     mode, hessian = truth(posterior, 3)
-    at = mode + np.random.default_rng(0).normal(size=(48, 3)) @ np.linalg.cholesky(
-        np.linalg.inv(hessian)
-    ).T
+    at = (
+        mode
+        + np.random.default_rng(0).normal(size=(48, 3))
+        @ np.linalg.cholesky(np.linalg.inv(hessian)).T
+    )
     whole = spots(posterior, jnp.zeros(3), at, 1e9)
     part = spots(posterior, jnp.zeros(3), at, 40_000 + 2 * 48 * 400)
     assert whole.rows == 40_000
@@ -232,9 +235,7 @@ def test_in_many_dimensions_draws_have_the_size_of_the_posterior():
     assert sizes.mean() == pytest.approx(1.0, abs=5 * error + 0.1)  # the scores' own scatter
     plain, change = around.loudest(position + away, position, 1 / np.sqrt(diagonal))
     L = np.diag(1 / np.sqrt(diagonal))
-    exact = row_noise(
-        posterior, jnp.zeros(size), position + away, position, L, KEY, rows=64
-    )
+    exact = row_noise(posterior, jnp.zeros(size), position + away, position, L, KEY, rows=64)
     for found, wanted in ((plain, exact.plain), (change, exact.change)):
         values = np.linalg.eigvalsh(wanted)  # what is found is nearer to the loudest ones' mean
         assert found == pytest.approx(np.sum(values**2) / np.sum(values), rel=0.25)
