@@ -214,6 +214,7 @@ def begin_at_centre(
         matrix=True,
         independent=True,
         most_burn_in=0,
+        by_gradient=True,  # the rounding of terms that all rows share is N times as large in U
         posterior=posterior,
         spot_rows=spot_rows,
         centre=centre,
