@@ -336,8 +336,8 @@ def at_spots(draws: Draws, seen: SpotChecks | None, temperature: float) -> Itera
             f"{where} find a temperature of {_text(mean)} that should be {T:g}: {advice}.",
         )
         return
-    for value, error, chance in zip(seen.temperatures, seen.errors, seen.chance, strict=True):
-        if abs(value - T) > max(_ERRORS_AT_SPOTS * error + chance * T, STIFF * T):
+    for value, error in zip(seen.temperatures, seen.errors, strict=True):
+        if abs(value - T) > max(_ERRORS_AT_SPOTS * error, STIFF * T):
             than = "wide" if value > T else "narrow"
             factor = math.sqrt(max(value / T, 1e-12))
             yield Reason(
@@ -351,7 +351,7 @@ def at_spots(draws: Draws, seen: SpotChecks | None, temperature: float) -> Itera
 
 def what_spots_see(seen: SpotChecks) -> str:
     """What size of error the spot checks could see, for a verdict that found none."""
-    mean, widest = _mean_of(seen.virial), _ERRORS_AT_SPOTS * seen.errors + seen.chance
+    mean, widest = _mean_of(seen.virial), _ERRORS_AT_SPOTS * seen.errors
     text = "spot checks without minibatch noise would show a temperature off by "
     text += f"{max(TEMPERATURE, ERRORS * mean.error):.0%}"
     off = max(STIFF, float(np.max(widest)))

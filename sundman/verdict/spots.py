@@ -45,7 +45,6 @@ class SpotChecks(NamedTuple):
       temperatures: along the directions where the draws are too wide, or too narrow, by most as
         the other half of the spots has them.
       errors: of the temperatures.
-      chance: how far the widest and the narrowest direction of as few draws are off, about.
       rows: that each spot was computed on.
       of_rows: how many there are.
     """
@@ -57,7 +56,6 @@ class SpotChecks(NamedTuple):
     slope: np.ndarray
     temperatures: np.ndarray
     errors: np.ndarray
-    chance: np.ndarray
     rows: int
     of_rows: int
 
@@ -96,7 +94,7 @@ def measure(draws: Draws, posterior: Posterior) -> SpotChecks | None:
         return None
     mean, root, back = _widths(draws)
     z, g = (positions - mean) @ back.T, seen.grads @ root
-    slope, temperatures, errors, chance = np.zeros(len(z)), *np.zeros((3, 4))
+    slope, temperatures, errors = np.zeros(len(z)), np.zeros(4), np.zeros(4)
     halves = np.arange(len(z)) % 2 == 0
     for number, here in enumerate((halves, ~halves)):
         common = g[~here].mean(axis=0)
@@ -104,7 +102,6 @@ def measure(draws: Draws, posterior: Posterior) -> SpotChecks | None:
         for place, v in enumerate(_extremes(z[~here], g[~here])):
             error, at = _error_of_width(draws, back.T @ v), 2 * number + place
             temperatures[at], errors[at] = _along(z[here] @ v, g[here] @ v, error)
-            chance[at] = _chance(error, size, wide=place == 0)
     virial = np.sum((positions - mean) * seen.grads, axis=1) / size
     return SpotChecks(
         chain,
@@ -114,7 +111,6 @@ def measure(draws: Draws, posterior: Posterior) -> SpotChecks | None:
         slope,
         temperatures,
         errors,
-        chance,
         seen.rows,
         posterior.size,
     )
@@ -181,12 +177,16 @@ def _extremes(z: np.ndarray, g: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _error_of_width(draws: Draws, direction: np.ndarray) -> float:
-    """The relative error of the variance of the draws along a direction given beforehand."""
+    """The relative error of the variance of the draws along a direction chosen among d.
+
+    Along one given beforehand it is sqrt(2 / n) of n effective draws; the coordinates of unit size,
+    which are made of the same draws, are known to sqrt(d / n).
+    """
     x, weight = _some(draws)
     along = x @ direction
     mean = np.sum(weight * along) / weight.sum()
     value, error, _ = moments(np.square(along - mean), weight)
-    return float(error / value) if value > 0 else math.inf
+    return float(error / value) * math.sqrt(1.0 + 0.5 * len(direction)) if value > 0 else math.inf
 
 
 def _along(z: np.ndarray, g: np.ndarray, error: float) -> tuple[float, float]:
@@ -195,13 +195,3 @@ def _along(z: np.ndarray, g: np.ndarray, error: float) -> tuple[float, float]:
     value = float(z @ g) / squares
     left = float(np.sum(np.square(z * (g - value * z)))) / squares**2
     return value, math.sqrt(left + (value * error) ** 2)
-
-
-def _chance(error: float, size: int, *, wide: bool) -> float:
-    """How far the variance of the widest, or narrowest, of d directions is off in the right law.
-
-    Of n independent draws the eigenvalues of the covariance lie between (1 - sqrt(d/n))^2 and
-    (1 + sqrt(d/n))^2 (Marchenko and Pastur, 1967), and a variance has the error sqrt(2/n).
-    """
-    root = error * math.sqrt(size / 2.0)
-    return (1.0 + root) ** 2 - 1.0 if wide else 1.0 - max(0.0, 1.0 - root) ** 2
