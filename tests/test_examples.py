@@ -68,15 +68,6 @@ def test_a_sweep_finds_the_good_steps_and_names_the_bad_one(capsys):
     assert "chain 3: gamma=10" in out
 
 
-def test_the_page_on_sweeps_runs_as_printed():
-    text = (EXAMPLES.parent / "docs" / "step-sweep.md").read_text().replace("_000", "")
-    names = {}
-    for block in re.findall(r"```python\n(.*?)```", text, flags=re.DOTALL):
-        exec(block, names)
-    assert names["draws"].settings["per_chain"] == ["h"]
-    assert names["both"].stacked == 4
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["mnist_jax", "mnist_nnx", "mnist_equinox"])
 def test_network_examples_run(name):
