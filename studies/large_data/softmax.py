@@ -25,7 +25,7 @@ import scipy.linalg
 import sundman
 from sundman.tune.wide_centre import Surroundings
 
-RESULTS = Path(__file__).parents[2] / "results" / "large-data"
+RESULTS = Path(__file__).with_name("results")
 CHAINS, STEPS, BURN_IN, STEP, FRICTION = 8, 40, 6, 1.0, 1.0
 CLASSES, PIXELS = 10, 784
 
