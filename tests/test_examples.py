@@ -31,6 +31,23 @@ def test_digits_ensemble_beats_the_map_network(steps):
 
 
 @pytest.mark.long
+def test_adaptive_steps_are_more_accurate_on_the_star():
+    target, runs = sundman.targets.star(), load("star").main(steps=20_000)
+    exact = target.truth["x2y2"]
+
+    def off(name):
+        found = sundman.estimate.mean(runs[name], target.observables["x2y2"])
+        return abs(found.value / exact - 1), 5 * found.error / exact
+
+    for name in ("SA-LM", "self-tuned"):
+        bias, error = off(name)
+        assert bias < 0.02 + error
+    bias, error = off("SGLD")
+    assert bias > 0.05
+    assert error < 0.15
+
+
+@pytest.mark.long
 def test_a_sampler_in_a_hand_written_loop():
     found = load("training_loop").main(steps=3_000)
     assert found["accuracy"] > 0.95

@@ -38,13 +38,13 @@ def flattened(position: Any) -> np.ndarray:
 
 
 def rows_touched(draws: sundman.Draws, rows: int) -> float:
-    """How many row gradients the run took, all chains together, its centre and spot checks too."""
+    """How many row gradients a tuned run took, all chains together, and those of its centre."""
     tuning = draws.tuning
     assert tuning is not None
-    gradients = draws.chains * (tuning.gradients + STEPS)
+    gradients = draws.chains * (tuning.gradients + len(draws))
     anchor = tuning.control_variate
     if anchor is None:
-        return float(gradients) * int(draws.settings.get("batch_size") or rows)
+        return float(gradients) * int(draws.settings["batch_size"] or rows)
     return 2.0 * anchor.batch_size * gradients + anchor.passes * rows
 
 

@@ -190,12 +190,13 @@ def _step_to_the_mode(
     kept = result.kept("x")
     kept = kept[np.linspace(len(kept) // 2, len(kept) - 1, _SPOTS_OF_CHAIN).astype(int)]
     at = kept.reshape(-1, warm.coordinates)
-    seen = spots(problem.posterior, problem.example, at, problem.spot_rows)
+    known = None if problem.centre is None else (warm.anchor[0], warm.anchor[1])
+    seen = spots(problem.posterior, problem.example, at, problem.spot_rows, known)
     if seen is None or not np.isfinite(seen.grads).all():
         return nothing, 0
     slope = scales.inward(warm.scale, seen.grads.mean(axis=0))
     chance = (warm.coordinates + _SURE * math.sqrt(2.0 * warm.coordinates)) / warm.chains
-    rows = (seen.rows * len(at) + problem.posterior.size) / warm.chains
+    rows = 2.0 * seen.rows * len(at) / warm.chains
     cost = math.ceil(rows / rows_of_step(problem))
     if slope @ slope <= 2.0 * chance * problem.temperature**2:
         return nothing, cost

@@ -16,6 +16,7 @@ from typing import NamedTuple, Self
 
 import jax
 import numpy as np
+from jax.flatten_util import ravel_pytree
 
 from sundman import _chunks
 from sundman.draws import Draws
@@ -37,7 +38,7 @@ class SpotChecks(NamedTuple):
     Attributes:
       chain: of each spot.
       draw: of each spot.
-      potential: U, less U at their mean.
+      potential: U, less its mean.
       virial: (theta - mean) . grad U / d, whose mean is T.
       slope: for each spot, the part of grad U along the direction in which the others' point most
         in common, in units of 1 / standard deviation of the draws.
@@ -82,7 +83,13 @@ def measure(draws: Draws, posterior: Posterior) -> SpotChecks | None:
         [_chunks_at(leaf, chain, draw).reshape(len(chain), -1) for leaf in _leaves(draws)], axis=1
     )
     example = jax.tree.map(lambda leaf: _chunks_at(leaf, chain[:1], draw[:1])[0], draws.position)
-    seen = spots(posterior, example, positions, affordable(draws, posterior))
+    anchor = None if draws.tuning is None else draws.tuning.control_variate
+    known = None
+    if anchor is not None:
+        parts = (ravel_pytree(each)[0] for each in (anchor.position, anchor.grads))
+        where, slope = (np.asarray(part, np.float64) for part in parts)
+        known = where, slope
+    seen = spots(posterior, example, positions, affordable(draws, posterior), known)
     if seen is None or not (np.isfinite(seen.value).all() and np.isfinite(seen.grads).all()):
         return None
     mean, root, back = _widths(draws)
@@ -162,16 +169,12 @@ def _extremes(z: np.ndarray, g: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _error_of_width(draws: Draws, direction: np.ndarray) -> float:
-    """The relative error of the variance of the draws along a direction chosen among d.
-
-    Along one given beforehand it is sqrt(2 / n) of n effective draws; the coordinates of unit size,
-    which are made of the same draws, are known to sqrt(d / n).
-    """
+    """The relative error of the variance of the draws along a direction given beforehand."""
     x, weight = _some(draws)
     along = x @ direction
     mean = np.sum(weight * along) / weight.sum()
     value, error, _ = moments(np.square(along - mean), weight)
-    return float(error / value) * math.sqrt(1.0 + 0.5 * len(direction)) if value > 0 else math.inf
+    return float(error / value) if value > 0 else math.inf
 
 
 def _along(z: np.ndarray, g: np.ndarray, error: float) -> tuple[float, float]:
