@@ -3,8 +3,8 @@
     python examples/many_rows.py
     python examples/many_rows.py --rows 20000 --steps 2000
 
-The minibatches are asked only for what has changed since a centre near the mode, which the run finds
-by itself: a draw costs a few hundred rows, whatever their number.
+The minibatches are asked only for what has changed since a centre near the mode, which the run
+finds by itself: a draw costs a few hundred rows, whatever their number.
 """
 
 import argparse

@@ -351,10 +351,10 @@ def at_spots(draws: Draws, seen: SpotChecks | None, temperature: float) -> Itera
 
 def what_spots_see(seen: SpotChecks) -> str:
     """What size of error the spot checks could see, for a verdict that found none."""
-    mean, widest = _mean_of(seen.virial), _ERRORS_AT_SPOTS * seen.errors
+    mean, widest = _mean_of(seen.virial), _ERRORS_AT_SPOTS * float(np.max(seen.errors))
     text = "spot checks without minibatch noise would show a temperature off by "
     text += f"{max(TEMPERATURE, ERRORS * mean.error):.0%}"
-    off = max(STIFF, float(np.max(widest)))
+    off = max(STIFF, widest)
     return text + (f", or one direction's variance by {off:.0%}" if off < 1.0 else "")
 
 
