@@ -12,7 +12,7 @@ from types import ModuleType
 import pytest
 
 import sundman
-from sundman.recipes import tables
+from docs import tables
 
 ROOMS = (
     *("clocks", "clocks.monitors", "data", "diagnosis", "estimate", "gradients", "integrators"),

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
 import importlib
-import io
 import math
 import re
 import sys
@@ -21,7 +19,8 @@ import sundman
 from sundman import targets
 from sundman.targets import base
 
-GUIDE = (Path(__file__).parents[1] / "docs" / "adding-target.md").read_text()
+PAGE = (Path(__file__).parents[1] / "docs" / "extending.md").read_text()
+GUIDE = PAGE.split("\n## A target\n")[1].split("\n## ")[0]
 MODULE, REGISTRATION, ROW = re.findall(r"```python\n(.*?)```", GUIDE, flags=re.S)
 NAME = "sundman.targets.ring"
 
@@ -101,26 +100,3 @@ def test_the_new_target_can_be_sampled(tests_of_targets: types.ModuleType) -> No
         draws = sundman.sample(target, sampler, key=key, chains=64, burn_in=500, steps=5000)
         r2 = sundman.estimate.mean(draws, target.observables["r2"])
         assert float(r2.value) == pytest.approx(target.truth["r2"], rel=0.05)
-
-
-@pytest.mark.long
-def test_the_command_line_plans_for_it(tests_of_targets: types.ModuleType) -> None:
-    from sundman.cli.settings import Request
-    from sundman.cli.toy.plan import make_plan
-
-    asked = {"target": "ring", "compare": "sgld,baoab", "target_settings": {"stiffness": 5.0}}
-    plan = make_plan(Request(in_options=asked))
-    assert plan.target == targets.named("ring", stiffness=5.0)
-    assert list(plan.samplers) == ["sgld", "baoab"]
-    suggested = targets.suggest(plan.target)
-    assert plan.samplers["sgld"].settings["h"] == pytest.approx(suggested.overdamped)
-    assert "ring" in _help("toy")
-
-
-def _help(command: str) -> str:
-    """What ``sundman COMMAND --help`` prints."""
-    from sundman.cli import run
-
-    with contextlib.redirect_stdout(io.StringIO()) as out:
-        assert run([command, "--help"]) == 0
-    return out.getvalue()

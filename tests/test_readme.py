@@ -1,6 +1,5 @@
 """The README's examples run as shown and find the posterior."""
 
-import json
 import os
 import re
 import shlex
@@ -22,16 +21,17 @@ def examples(text=README):
 
 
 @pytest.mark.long
-def test_the_examples_run_and_sample_the_posterior(capsys):
+def test_the_examples_run_and_sample_the_posterior(capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
     names = {}
-    tuned, sampled, looped, _ = examples()
+    tuned, stored, looped = examples()
     exec(compile(tuned, "README.md", "exec"), names)
     out = capsys.readouterr().out
     assert "BAOAB with noisy gradients" in out
     assert "No reason was found to distrust this run." in out
     assert "±" in out
-    exec(compile(sampled, "README.md", "exec"), names)
-    for draws in (names["draws"], names["chosen"]):
+    exec(compile(stored, "README.md", "exec"), names)
+    for draws in (names["draws"], names["stored"]):
         assert not draws.diverged.any()
         # A reference run: kinetic Langevin with the full gradient, 64 chains, errors below 4e-4.
         value, error = names["sundman"].estimate.mean(draws)
@@ -39,8 +39,22 @@ def test_the_examples_run_and_sample_the_posterior(capsys):
         spread = np.sqrt(np.diag(names["sundman"].estimate.covariance(draws)))
         assert spread == pytest.approx([0.120, 0.090], rel=0.15)
     exec(compile(looped, "README.md", "exec"), names)
-    assert np.abs((names["w"] - value) / spread).max() < 5
-    assert names["state"].clock.time == pytest.approx(0.1)  # 1,000 steps of 0.1 / N
+    updates, _ = names["sampler"].update(np.zeros(2), names["state"], np.zeros(2))
+    assert np.isfinite(updates).all()
+
+
+def test_it_is_read_in_a_minute():
+    assert len(README.split()) <= 900
+
+
+def test_absolute_links_lead_to_files():
+    """They work on the page of a package, and here to what they mean."""
+    found = re.findall(
+        r"https://github.com/sundman-project/sundman/(?:blob|raw)/main/([^)#]+)", README
+    )
+    assert len(found) > 20
+    for path in found:
+        assert (ROOT / path).is_file(), path
 
 
 @pytest.mark.slow
@@ -83,33 +97,3 @@ def test_commands_work_as_printed(command, tmp_path):
     )
     assert done.returncode == 0, done.stderr
     assert re.search(r"^(Verdict|Report): ", done.stdout, flags=re.MULTILINE), done.stdout
-
-
-# What a row of the README is called in the file.
-ROWS = {
-    "SGLD": "SGLD",
-    "SA-SGLD, published settings": "SA-SGLD",
-    "SA-SGLD, weights dropped": "(no weights)",
-    "LM, fixed step": "LM",
-    "SA-LM, scale-free clock": "SA-LM",
-}
-
-
-def test_the_measured_numbers_are_those_of_the_stored_demo():
-    stored = json.loads((ROOT / "studies/speed/results/demo.json").read_text(encoding="utf-8"))
-
-    def off(target, row, observable):
-        value = stored[target]["estimates"][row][observable]
-        return f"{value['bias in percent']:+.1f} ± {value['error in percent']:.1f}"
-
-    section = README.split("## Measured")[1].split("\n## ")[0]
-    observables = list(stored["star"]["exact"])
-    header = "|".join(["", "", *observables, ""])
-    assert header.replace(" ", "") in section.replace(" ", "")
-    for shown, row in ROWS.items():
-        cells = " | ".join(off("star", row, observable) for observable in observables)
-        assert f"| {shown} | {cells} |" in section
-    words = " ".join(section.split())
-    for row in ("SGLD", "SA-SGLD", "LM", "SA-LM"):
-        assert f"{off('muller-brown', row, 'E[x·∇U]')}" in words
-        assert f"{round(stored['star']['ESS of U'][row], -3):,.0f} with {row}" in words

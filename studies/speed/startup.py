@@ -3,7 +3,7 @@
     python -m studies.speed.startup [--rounds 9]
 
 ``import sundman`` is timed against ``import jax, optax``, which it needs in any case; the command
-``sundman toy star`` with few steps from the shell to its end, with an empty compilation cache and
+``sundman bnn digits`` with two epochs from the shell to its end, with no compiled programs and
 with the one it left. The first example of the README, which ends with a verdict, is timed whole: at
 most 60 seconds are asked for. Writes ``results/startup.json``.
 """
@@ -42,9 +42,10 @@ def one_round() -> dict[str, float]:
             found[name] = seconds([sys.executable, "-c", code], cache)
         example = README.read_text().split("```python\n")[1].split("```")[0]
         found["first example of the README"] = seconds([sys.executable, "-c", example], cache)
-        toy = [str(COMMAND), "toy", "star", "--steps", "2000", "--burn-in", "1000", "--chains", "4"]
-        for name in ("sundman toy star, first time", "sundman toy star, again"):
-            found[name] = seconds(toy, cache)
+        command = [str(COMMAND), "bnn", "digits", "--sampler", "sgld", "--step", "0.05"]
+        for name in ("sundman bnn digits, first time", "sundman bnn digits, again"):
+            output = Path(cache) / name.replace(" ", "-")
+            found[name] = seconds([*command, "--epochs", "2", "--output", str(output)], cache)
     return found
 
 

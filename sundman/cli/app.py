@@ -20,7 +20,6 @@ from sundman.cli.errors import RunFailed, UserError, as_user_error, unknown
 from sundman.cli.options import Command, Group
 from sundman.cli.report import report
 from sundman.cli.runs import diagnose, export, extend, merge, resume, rm, runs
-from sundman.cli.toy import toy
 from sundman.cli.watch import watch
 from sundman.run import hosts
 from sundman.run.hosts import HostLostError
@@ -136,7 +135,7 @@ def cite(
 
 
 for command in (
-    *(demo, toy, bnn, predict, run),
+    *(demo, bnn, predict, run),
     *(runs, watch, diagnose, report, resume, extend, merge, export, rm),
     cite,
 ):

@@ -19,10 +19,10 @@ from typer.core import TyperCommand, TyperGroup
 from typer.models import OptionInfo
 
 import sundman
-from sundman import data, priors, targets
+from sundman import data, priors
+from sundman.cli import samplers
 from sundman.cli.errors import UserError, as_user_error, nearest
 from sundman.data.files import cache_directory
-from sundman.recipes import tables
 
 _SAMPLER, _RUN, _OUTPUT = "Sampler settings", "The run", "Input and output"
 _PROCESSES = "Several processes"
@@ -176,13 +176,11 @@ def use_compilation_cache(wanted: bool) -> None:
 
 
 def _with_registered_names(text: str | None) -> str | None:
-    """A help text in which {samplers}, {targets} and the like are the names that are registered."""
+    """A help text in which {samplers}, {data} and the like are the names that are registered."""
     if text is None or "{" not in text:
         return text
     return text.format(
-        samplers=tables.names_by_kind(),
-        network_samplers=tables.names_by_kind(for_networks=True),
-        targets=", ".join(targets.names()),
+        samplers=samplers.names_by_kind(),
         data=", ".join(data.names()),
         priors=", ".join(priors.names()),
     )

@@ -37,7 +37,6 @@ from sundman.cli.errors import Stopped, UserError, as_user_error
 from sundman.cli.settings import SETTINGS, CommandSettings, same_settings
 from sundman.report import Section, Table, of_run
 from sundman.run import hosts
-from sundman.targets import Target
 
 RUNS, RESULTS, REPORT, FIGURE = "runs", "results.json", "report.html", "demo.png"
 PREDICTIONS, SPLIT = "test-predictions.csv", "split.json"
@@ -222,10 +221,10 @@ def report_citations(samplers: Iterable[str | sundman.Draws]) -> Sequence[str]:
     return tuple(dict.fromkeys(entries))
 
 
-def run_sections(runs: Mapping[str, sundman.Draws], target: Target | None = None) -> list[Section]:
+def run_sections(runs: Mapping[str, sundman.Draws]) -> list[Section]:
     """The sections of each run's own report, under its name."""
     return [
         replace(section, title=f"{name}: {section.title}")
         for name, draws in runs.items()
-        for section in of_run(draws, target=target, command="").sections
+        for section in of_run(draws, command="").sections
     ]

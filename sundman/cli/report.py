@@ -17,9 +17,10 @@ import typer
 
 from sundman._types import Json
 from sundman.cli import options
+from sundman.cli.bnn import repeat
 from sundman.cli.errors import UserError, as_user_error
 from sundman.cli.output import REPORT, RESULTS, console, make_writable, print_line, runs_in
-from sundman.cli.runs import command_behind, repeat, stored_target
+from sundman.cli.runs import made_by_command, stored_target
 from sundman.cli.settings import SETTINGS
 from sundman.report import Report, Table, of_run, of_runs, write
 
@@ -55,8 +56,8 @@ def report(
     """
     options.use_compilation_cache(not no_cache)
     for each in runs[1:]:
-        command_behind(each)
-    run, command = runs[0], command_behind(runs[0])
+        made_by_command(each)
+    run = runs[0]
     page = run / REPORT if len(runs) == 1 else Path(_COMPARED)
     if output is not None or len(runs) > 1:
         page = page if output is None else output.expanduser()
@@ -64,10 +65,10 @@ def report(
     if len(runs) > 1:
         _write_compared(runs, page)
         return
-    if command is not None:
+    if made_by_command(run):
         if not (run / RESULTS).is_file():
             raise UserError(f"{run} is not finished; go on with: sundman resume {run}")
-        repeat(run, command, page)
+        repeat(run.expanduser().absolute(), page)
         return
     with as_user_error():
         write(of_run(run, target=stored_target(run)), page)

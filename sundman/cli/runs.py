@@ -6,19 +6,18 @@ import os
 import shutil
 from contextlib import suppress
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
 
 import typer
 
 import sundman
 from sundman.cli import farm, options
-from sundman.cli.bnn import repeat as repeat_bnn
+from sundman.cli.bnn import repeat
 from sundman.cli.bnn.plan import BnnSettings, make_plan
 from sundman.cli.bnn.run import run_networks
 from sundman.cli.errors import UserError, as_user_error
 from sundman.cli.output import console, print_line, print_table, resumable, runs_in
 from sundman.cli.settings import SETTINGS, Request, command_of
-from sundman.cli.toy import repeat as repeat_toy
 from sundman.draws.stored import ended_of
 from sundman.report import Table
 from sundman.run.inputs import TargetLike
@@ -99,7 +98,7 @@ def runs(
             paths.append(Path(where))
     rows = [_row(path, str(path.relative_to(directory))) for path in sorted(paths)]
     if not rows:
-        raise UserError(f"there are no runs in {directory}; begin one with: sundman toy star")
+        raise UserError(f"there are no runs in {directory}; begin one with: sundman bnn digits")
     columns = ["run", "state", "draws", "ended by", "sampler", "size", "verdict"]
     if not any(row[3] for row in rows):  # no run had a rule
         columns, rows = columns[:3] + columns[4:], [row[:3] + row[4:] for row in rows]
@@ -209,25 +208,17 @@ def rm(
     print_line(console(), f"{run} is removed")
 
 
-def command_behind(path: Path) -> Literal["toy", "bnn"] | None:
-    """The command whose results are there; None for a run made in Python."""
+def made_by_command(path: Path) -> bool:
+    """Whether the results there are those of ``sundman bnn``, and not a run made in Python."""
     if not path.exists():
         raise UserError(f"there is nothing at {path}; give the directory of a run")
-    if (path / SETTINGS).is_file():
-        command = command_of(path / SETTINGS)
-        if command == "toy" or command == "bnn":
-            return command
+    if (path / SETTINGS).is_file() and command_of(path / SETTINGS) == "bnn":
+        return True
     if (path / "run.json").is_file():
-        return None
+        return False
     raise UserError(
-        f"{path} is not a run; give the --output of sundman toy or bnn, or the store= of a run"
+        f"{path} is not a run; give the --output of sundman bnn, or the store= of a run"
     )
-
-
-def repeat(path: Path, command: Literal["toy", "bnn"], page: Path | None = None) -> None:
-    """Go on with a command from its settings; what is finished is only read."""
-    of_command = repeat_toy if command == "toy" else repeat_bnn
-    of_command(path.expanduser().absolute(), page)
 
 
 def stored_target(path: Path) -> TargetLike | None:
@@ -246,7 +237,7 @@ def diagnose(run: Run, no_cache: options.NoCache = False) -> None:
     sundman diagnose star
     """
     options.use_compilation_cache(not no_cache)
-    command_behind(run)
+    made_by_command(run)
     runs = runs_in(run)
     if not runs:
         raise UserError(f"{run} has no run yet; go on with: sundman resume {run}")
@@ -272,9 +263,8 @@ def resume(run: Run, no_cache: options.NoCache = False) -> None:
     sundman resume star
     """
     options.use_compilation_cache(not no_cache)
-    command = command_behind(run)
-    if command is not None:
-        repeat(run, command)
+    if made_by_command(run):
+        repeat(run.expanduser().absolute(), None)
         return
     with resumable(run):
         draws = sundman.resume(run)

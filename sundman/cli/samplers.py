@@ -11,6 +11,7 @@ from typing import Any, ParamSpec, TypeAlias
 import sundman
 from sundman.cli.errors import UserError, as_user_error, nearest, unknown
 from sundman.recipes import RECIPES, Recipe
+from sundman.recipes.registry import ordered
 from sundman.store import StoreWarning
 from sundman.value import Number
 
@@ -26,9 +27,9 @@ _SETTINGS_OF_THE_RUN = ("temperature",)
 _Arguments = ParamSpec("_Arguments")
 
 
-def names(*, for_networks: bool = False) -> tuple[str, ...]:
+def names() -> tuple[str, ...]:
     """The recipes one can ask for, as they are written on the command line."""
-    return tuple(each.option for each in RECIPES.values() if each.for_networks or not for_networks)
+    return tuple(each.option for each in RECIPES.values() if each.for_networks)
 
 
 def recipe(name: str) -> Recipe:
@@ -36,11 +37,12 @@ def recipe(name: str) -> Recipe:
     return RECIPES[name.replace("-", "_")]
 
 
-def known_name(name: object, *, for_networks: bool = False) -> str:
+def known_name(name: object) -> str:
     """The name as it is spelled here, hyphens for underscores; refused if there is none."""
     spelled = str(name).strip().lower().replace("_", "-")
-    among = (AUTO, *names(for_networks=for_networks))
-    if spelled not in (AUTO, *names()):
+    among = (AUTO, *names())
+    everything = (AUTO, *(each.option for each in RECIPES.values()))
+    if spelled not in everything:
         raise unknown("sampler", str(name), among)
     if spelled not in among:
         raise UserError(
@@ -50,16 +52,14 @@ def known_name(name: object, *, for_networks: bool = False) -> str:
     return spelled
 
 
-def names_to_compare(names: str | Sequence[str]) -> list[str]:
-    """The samplers to compare: two or more different ones."""
-    split = names.split(",") if isinstance(names, str) else names
-    chosen = list(dict.fromkeys(known_name(name) for name in split if str(name).strip()))
-    if len(chosen) < 2:
-        raise UserError(
-            "--compare needs two or more different samplers; write --compare sgld,sa-sgld, or "
-            "--sampler for one"
-        )
-    return chosen
+def names_by_kind() -> str:
+    """The names on the command line, by what their step is and whether they are biased."""
+    groups: dict[str, list[str]] = {}
+    for each in filter(lambda recipe: recipe.for_networks, ordered()):
+        adaptive = "on the adaptive clock, with the step dtau"
+        kind = adaptive if each.adaptive else "at a fixed step h"
+        groups.setdefault(kind, []).append(each.option)
+    return "; ".join(f"{kind}: {', '.join(names)}" for kind, names in groups.items())
 
 
 def settings_of(name: str) -> tuple[str, ...]:

@@ -4,31 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import jax
-
 from sundman import check, clocks, integrators
 from sundman.clocks import Clock
 from sundman.clocks.base import Step
 from sundman.integrators import Integrator
 from sundman.noise import Noise
-from sundman.recipes.registry import KnownTarget, StepOrClock, as_clock, recipe
+from sundman.recipes.registry import StepOrClock, as_clock, recipe
 from sundman.samplers import Sampler, compose
-from sundman.value import Number, Settings
-
-_SUGGESTED_CYCLE = 2000
-
-
-def _cycles(target: KnownTarget, step: float, squared_gradient: float) -> Settings:
-    """Cycles whose sampling stage has a mean step near the usual one."""
-    del target, squared_gradient
-    return {"h": 4.0 * step, "cycle": _SUGGESTED_CYCLE}
-
-
-def _energies(target: KnownTarget, step: float, squared_gradient: float) -> Settings:
-    """The range of energies of exact draws."""
-    del step, squared_gradient
-    energies = jax.vmap(target.potential)(target.exact(jax.random.key(0), 4096))
-    return {"low": float(energies.min()), "high": float(energies.max())}
+from sundman.value import Number
 
 
 def _in_cycles(integrator: Integrator, clock: Clock) -> Sampler:
@@ -43,7 +26,6 @@ def _in_cycles(integrator: Integrator, clock: Clock) -> Sampler:
     integrators.euler_maruyama,
     clocks.cyclical,
     in_cycles=True,
-    suggest=_cycles,
 )
 def cyclical_sgld(
     h: Step,
@@ -84,7 +66,7 @@ def cyclical_sgld(
     )
 
 
-@recipe("cyclical SGHMC", integrators.sghmc, clocks.cyclical, in_cycles=True, suggest=_cycles)
+@recipe("cyclical SGHMC", integrators.sghmc, clocks.cyclical, in_cycles=True)
 def cyclical_sghmc(
     h: Step,
     temperature: Number | None = None,
@@ -171,7 +153,7 @@ def replica_exchange_sgld(
     )
 
 
-@recipe("contour SGLD", integrators.contour, clocks.constant, suggest=_energies)
+@recipe("contour SGLD", integrators.contour, clocks.constant)
 def contour_sgld(
     h: StepOrClock,
     temperature: Number | None = None,

@@ -5,41 +5,15 @@ On the Sundman clock they are ``compose(integrators.psgld(...), clocks.sundman(.
 
 from __future__ import annotations
 
-import math
-
-from sundman import clocks, integrators, metric_tensors
+from sundman import clocks, integrators
 from sundman.curvature import Curvature
 from sundman.metric_tensors import Metric
-from sundman.recipes.registry import KnownTarget, StepOrClock, as_clock, recipe
+from sundman.recipes.registry import StepOrClock, as_clock, recipe
 from sundman.samplers import Sampler, compose
-from sundman.value import Number, Settings
+from sundman.value import Number
 
 
-def _preconditioned(target: KnownTarget, step: float, squared_gradient: float) -> Settings:
-    """The step and eps in units of the usual slope of a coordinate."""
-    slope = math.sqrt(squared_gradient / target.dim)
-    return {"h": step * slope, "eps": 0.1 * slope}
-
-
-def _monge(target: KnownTarget, step: float, squared_gradient: float) -> Settings:
-    """The Monge metric, which halves the step along the usual slope.
-
-    Its noise across the slope stays as it is while the drift is shortened, so it needs shorter
-    steps than the plain schemes; on the star even a tenth of the usual one is left by a chain now
-    and then, and the verdict of the run says so.
-    """
-    return {
-        "h": 0.1 * step,
-        "metric": metric_tensors.monge(target.potential, squared_gradient**-0.5),
-    }
-
-
-def _monge_kinetic(target: KnownTarget, step: float, squared_gradient: float) -> Settings:
-    """The same metric with momentum: the star's E[x^2 y^2] is right to 2% at this step."""
-    return {**_monge(target, step, squared_gradient), "h": 0.3 * step}
-
-
-@recipe("pSGLD", integrators.psgld, clocks.constant, suggest=_preconditioned)
+@recipe("pSGLD", integrators.psgld, clocks.constant)
 def psgld(
     h: StepOrClock,
     temperature: Number | None = None,
@@ -84,7 +58,7 @@ def psgld(
     return compose(integrator, as_clock(h))
 
 
-@recipe("AdamSGLD", integrators.adam_sgld, clocks.constant, suggest=_preconditioned)
+@recipe("AdamSGLD", integrators.adam_sgld, clocks.constant)
 def adam_sgld(
     h: StepOrClock,
     temperature: Number | None = None,
@@ -118,7 +92,7 @@ def adam_sgld(
     return compose(integrator, as_clock(h))
 
 
-@recipe("SGRLD", integrators.sgrld, clocks.constant, suggest=_monge)
+@recipe("SGRLD", integrators.sgrld, clocks.constant)
 def sgrld(
     h: StepOrClock,
     temperature: Number | None = None,
@@ -152,7 +126,7 @@ def sgrld(
     )
 
 
-@recipe("SGRHMC", integrators.sgrhmc, clocks.constant, suggest=_monge_kinetic)
+@recipe("SGRHMC", integrators.sgrhmc, clocks.constant)
 def sgrhmc(
     h: StepOrClock,
     temperature: Number | None = None,

@@ -9,40 +9,18 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol, TypeAlias, TypeVar
-
-from jax import Array
+from typing import TypeAlias, TypeVar
 
 from sundman import clocks
-from sundman._types import PyTree
 from sundman.clocks import Clock, SundmanSettings
 from sundman.clocks.base import Schedule, Step
 from sundman.integrators import Integrator
 from sundman.samplers import Sampler
-from sundman.value import Settings
 
 StepOrClock: TypeAlias = Step | Schedule | Clock
 """The step of a recipe: a physical time, a learning rate, a schedule, or a clock."""
 
 
-class KnownTarget(Protocol):
-    """What a recipe may ask of a target to suggest settings for it."""
-
-    @property
-    def dim(self) -> int:
-        """How many coordinates there are."""
-        ...
-
-    def potential(self, position: PyTree, /) -> Array:
-        """U."""
-        ...
-
-    def exact(self, key: Array, number: int, /) -> PyTree:
-        """Exact draws."""
-        ...
-
-
-Suggest: TypeAlias = Callable[[KnownTarget, float, float], Settings]
 _Make = TypeVar("_Make", bound=Callable[..., Sampler])
 
 
@@ -67,8 +45,6 @@ class Recipe:
       clock: the class of its clock.
       in_cycles: whether it explores and samples in turn.
       for_networks: whether default settings suit networks, so that the command line offers it.
-      suggest: (target, step, usual squared gradient) -> settings beyond the step that suit a
-        target with known moments; "h" among them replaces the step.
     """
 
     name: str
@@ -78,7 +54,6 @@ class Recipe:
     clock: type[Clock]
     in_cycles: bool = False
     for_networks: bool = False
-    suggest: Suggest | None = None
 
     @property
     def option(self) -> str:
@@ -128,7 +103,6 @@ def recipe(
     *,
     in_cycles: bool = False,
     for_networks: bool = False,
-    suggest: Suggest | None = None,
 ) -> Callable[[_Make], _Make]:
     """Register a function that makes a sampler, with its facts.
 
@@ -138,7 +112,6 @@ def recipe(
       clock: the class of its clock.
       in_cycles: whether it explores and samples in turn.
       for_networks: whether the command line should offer it for networks.
-      suggest: settings that suit a target, see :class:`Recipe`.
 
     Returns:
       A decorator that leaves the function as it is.
@@ -152,9 +125,7 @@ def recipe(
                 f"there is a recipe of this name already, {_place(known.make)}: call the function "
                 f"something else than {name!r}"
             )
-        RECIPES[name] = Recipe(
-            name, label, make, integrator, clock, in_cycles, for_networks, suggest
-        )
+        RECIPES[name] = Recipe(name, label, make, integrator, clock, in_cycles, for_networks)
         return make
 
     return register
@@ -175,3 +146,12 @@ def label_of(sampler: Sampler) -> str:
             return each.label
     fixed = (each.label for each in RECIPES.values() if isinstance(integrator, each.integrator))
     return f"{next(fixed, integrator.label or type(integrator).__name__)}, {clock.label} clock"
+
+
+def ordered() -> list[Recipe]:
+    """The recipes: the usual ones first, those with a momentum later, biased ones last."""
+
+    def place(recipe: Recipe) -> tuple[bool, bool, bool]:
+        return recipe.integrator.weak_order is None, not recipe.for_networks, recipe.kinetic
+
+    return sorted(RECIPES.values(), key=place)

@@ -31,7 +31,7 @@ from sundman.store.structure import (
     name_of,
     room_of,
 )
-from sundman.targets import Target
+from sundman.targets.base import REGISTRY, Target
 from sundman.value import Value
 
 _LARGEST = 1024  # coordinates of a target that is made for whoever looks at a run
@@ -147,7 +147,7 @@ def _settings_of(target: Target) -> dict[str, object] | None:
     has = {"temperature": target.temperature, "dim": target.dim}
     if isinstance(potential, Value):
         has |= {name: getattr(potential, name) for name in potential.field_names()}
-    known = inspect.signature(targets.registered(target.name).build).parameters
+    known = inspect.signature(REGISTRY[target.name]).parameters
     settings = {name: value for name, value in has.items() if name in known}
     try:
         return settings if targets.named(target.name, **settings) == target else None

@@ -5,13 +5,11 @@ documentation.
 """
 
 from sundman.targets.base import (
-    Registered,
     Suggested,
     Target,
     named,
     names,
     register,
-    registered,
     suggest,
 )
 from sundman.targets.gaussian import GaussianPotential as gaussian_potential
@@ -31,7 +29,7 @@ from sundman.targets.wells import (
 )
 
 register("star", star)
-register("muller-brown", muller_brown, toy_temperature=2.0)  # at 1 few chains cross the barriers
+register("muller-brown", muller_brown)
 register("funnel", funnel)
 register("gaussian", gaussian)
 register("mixture", mixture)
@@ -40,7 +38,6 @@ register("double-well", double_well)
 register("quartic", quartic)
 
 __all__ = [
-    "Registered",
     "Suggested",
     "Target",
     "banana",
@@ -60,7 +57,6 @@ __all__ = [
     "quartic",
     "quartic_potential",
     "register",
-    "registered",
     "star",
     "star_potential",
     "suggest",

@@ -4,7 +4,7 @@ A sampler sees only ``potential``, ``dim``, ``temperature`` and ``start``; the r
 judge it: observables with their exact expectations, exact independent draws, exact masses of
 histogram cells.
 
-Targets are found by their names, too: by :func:`named` and by ``sundman toy``. :func:`suggest`
+Targets are found by their names, too: by :func:`named`. :func:`suggest`
 finds steps that suit a target, from its stiffness at its own draws:
 
     stiffness  lambda(x) = the largest |eigenvalue| of the Hessian of U at x
@@ -29,7 +29,6 @@ import numpy as np
 from jax import Array, lax
 from numpy.typing import ArrayLike, NDArray
 
-from sundman import check
 from sundman._registry import Registry
 from sundman.value import Value, as_value
 
@@ -200,38 +199,19 @@ virial = Virial
 squared_gradient = SquaredGradient
 
 
-class Registered(NamedTuple):
-    """A target that is known by its name.
-
-    Attributes:
-      build: its constructor, with ``temperature`` among its keyword arguments.
-      toy_temperature: T of ``sundman toy`` unless another is asked for.
-    """
-
-    build: Callable[..., Target]
-    toy_temperature: float = 1.0
+REGISTRY = Registry[Callable[..., Target]]("target")
 
 
-REGISTRY = Registry[Registered]("target")
-
-
-def register(name: str, build: Callable[..., Target], *, toy_temperature: float = 1.0) -> None:
-    """Let a target be found by its name, with hyphens: by :func:`named` and by ``sundman toy``.
+def register(name: str, build: Callable[..., Target]) -> None:
+    """Let a target be found by its name, with hyphens, by :func:`named`.
 
     Args:
       name: its name, which the target must have, too.
       build: its constructor; it takes ``temperature`` and any settings, all with defaults.
-      toy_temperature: T of ``sundman toy`` unless another is asked for.
     """
     if isinstance(build, Target) or not callable(build):
         raise TypeError(f"build must be a constructor of targets, got build={build!r}")
-    check.positive(toy_temperature=toy_temperature)
-    REGISTRY.add(name, Registered(build, float(toy_temperature)), maker=build)
-
-
-def registered(name: str) -> Registered:
-    """The constructor and the toy temperature of the target of that name."""
-    return REGISTRY[name]
+    REGISTRY.add(name, build, maker=build)
 
 
 def names() -> tuple[str, ...]:
@@ -241,7 +221,7 @@ def names() -> tuple[str, ...]:
 
 def named(name: str, **settings: object) -> Target:
     """The target of that name, hyphens or underscores; settings go to its constructor."""
-    return REGISTRY[name].build(**settings)
+    return REGISTRY[name](**settings)
 
 
 _DRAWS = 512

@@ -11,7 +11,6 @@ from sundman.cli.bnn.plan import BnnSettings, _lengths
 from sundman.cli.bnn.plan import make_plan as bnn_plan
 from sundman.cli.errors import UserError
 from sundman.cli.settings import Request
-from sundman.cli.toy.plan import make_plan as toy_plan
 
 
 def results(path):
@@ -140,32 +139,15 @@ def test_positions_take_bounded_memory(tmp_path):
 def test_bad_settings(here, tmp_path):
     own_data(tmp_path)
     for arguments, part in (
-        (["toy", "star", "--sampler", "auto", "--step", "0.1"], "auto finds its own step"),
-        (["toy", "star", "--sampler", "auto", "--set", "bias=2"], "bias is a share"),
-        (["toy", "star", "--sampler", "aut"], "did you mean auto?"),
+        (["bnn", "digits", "--sampler", "auto", "--step", "0.1"], "auto finds its own step"),
+        (["bnn", "digits", "--sampler", "auto", "--set", "bias=2"], "bias is a share"),
+        (["bnn", "digits", "--sampler", "aut"], "did you mean auto?"),
         (["bnn", "--x", "x.npy", "--y", "y.npy", "--chains", "0"], "chains must be 1 or more"),
         (["bnn", "digits", "--sampler", "auto", "--temperature", "0"], "temperature must be"),
     ):
         code, _, err = here(*arguments)
         assert code == 2
         assert part in err
-
-
-@pytest.mark.slow
-@pytest.mark.usefixtures("blank_figures")
-def test_toys_are_tuned_and_compared(succeeds, tmp_path):
-    plan = toy_plan(Request(in_options={"target": "star", "compare": "auto,sgld"}))
-    assert isinstance(plan.samplers["auto"], sundman.Auto)
-    small = ["--steps", "700", "--burn-in", "200", "--chains", "2", "--thin", "5"]
-    out = succeeds("toy", "star", "--compare", "auto,sgld", *small, "-o", "star")
-    assert "auto, tuned: BAOAB with exact gradients in whitened coordinates (2 of them" in out
-    assert out.splitlines()[-1].startswith("Verdict: ")
-    first = results(tmp_path / "star")["samplers"]
-    assert first["auto"]["mean_step"] > 100 * first["sgld"]["mean_step"]
-    page = (tmp_path / "star/report.html").read_text()
-    assert "How the sampler tuned itself" in page
-    succeeds("toy", "--config", tmp_path / "star/settings.toml", "-o", "again")
-    assert results(tmp_path / "again")["samplers"]["auto"]["estimate"] == first["auto"]["estimate"]
 
 
 @pytest.mark.long

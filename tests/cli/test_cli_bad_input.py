@@ -3,24 +3,27 @@
 import numpy as np
 import pytest
 
+SA_SGLD = ("bnn", "digits", "--sampler", "sa-sgld")
 BAD = {
-    "no such command": (["toi"], "did you mean"),
-    "no such option": (["toy", "star", "--stepz", "1"], "--step"),
-    "no number": (["toy", "star", "--alpha", "much"], "--alpha"),
-    "no such sampler": (["toy", "star", "--sampler", "sgdl"], "did you mean sgld?"),
-    "no such target": (["toy", "strar"], "did you mean star?"),
-    "negative step": (["toy", "star", "--dtau", "-1"], "dtau must be greater than 0"),
-    "m > M": (["toy", "star", "--m", "20", "--M", "1"], "m <= psi <= M"),
-    "setting of another sampler": (["toy", "star", "--sampler", "sgld", "--r", "1"], "no setting"),
-    "no steps": (["toy", "star", "--steps", "0"], "steps must be 1 or more"),
-    "burn-in too long": (["toy", "star", "--steps", "10", "--burn-in", "20"], "no draw"),
-    "one to compare": (["toy", "star", "--compare", "sgld"], "two or more"),
+    "no such command": (["bn"], "did you mean"),
+    "no such option": (["bnn", "digits", "--stepz", "1"], "--step"),
+    "no number": (["bnn", "digits", "--alpha", "much"], "--alpha"),
+    "no such sampler": (["bnn", "digits", "--sampler", "sgdl"], "did you mean sgld?"),
+    "negative step": (
+        [*SA_SGLD, "--dtau", "-1"],
+        "dtau must be greater than 0",
+    ),
+    "m > M": ([*SA_SGLD, "--m", "20", "--M", "1"], "m <= psi <= M"),
+    "setting of another sampler": (
+        ["bnn", "digits", "--sampler", "sgld", "--r", "1"],
+        "no setting",
+    ),
     "no such data set": (["bnn", "mnits"], "did you mean mnist?"),
     "missing data": (["bnn", "mnist"], "--data DIR"),
     "no such run": (["diagnose", "nowhere"], "nothing at nowhere"),
     "not a run": (["resume", "."], "not a run"),
     "no such work": (["cite", "adam"], "there is no sampler"),
-    "output is a file": (["toy", "star", "--output", "/dev/null/x"], "another --output"),
+    "output is a file": (["bnn", "digits", "--output", "/dev/null/x"], "another --output"),
 }
 
 
@@ -37,7 +40,7 @@ def check(code, out, err, part):
 
 @pytest.mark.long
 def test_a_bad_command_in_a_process(shell, tmp_path):
-    done = shell("toi", cwd=tmp_path)
+    done = shell("bn", cwd=tmp_path)
     check(done.returncode, done.stdout, done.stderr, "did you mean")
 
 
@@ -49,28 +52,21 @@ def test_bad_commands_are_told_in_one_line(here, arguments, part):
 @pytest.mark.parametrize(
     ("arguments", "part"),
     [
-        (["toy"], "no target is given"),
-        (["toy", "star", "--until", "400"], "KEY=VALUE; write it as --until"),
-        (["toy", "star", "--until", "es=400"], "did you mean ess?"),
-        (["toy", "star", "--until", "rhat=1"], "rhat must be above 1"),
-        (["toy", "star", "--until", "ess=many"], "ess must be a number"),
-        (["toy", "star", "--until", "ess=1e9"], "ess=1e+09 cannot be reached"),
+        (["bnn", "digits", "--until", "400"], "KEY=VALUE; write it as --until"),
+        (["bnn", "digits", "--until", "es=400"], "did you mean ess?"),
+        (["bnn", "digits", "--until", "rhat=1"], "rhat must be above 1"),
+        (["bnn", "digits", "--until", "ess=many"], "ess must be a number"),
+        (["bnn", "digits", "--until", "ess=1e9"], "ess=1e+09 cannot be reached"),
         (["bnn", "digits", "--until", "seconds=-1"], "seconds must be greater than 0"),
-        (["toy", "star", "--set", "kapa=5"], "did you mean kappa?"),
-        (["toy", "star", "--set", "kappa"], "KEY=VALUE"),
-        (["toy", "star", "--set", "temperature=2"], "--temperature"),
-        (["toy", "star", "--set", "lag=late"], "lag must be one of"),
-        (["toy", "star", "--set", "kappa=big"], "kappa must be a number"),
-        (["toy", "star", "--h", "1e-4"], "use --dtau"),
-        (["toy", "star", "--sampler", "sgld", "--dtau", "1e-4"], "use --h"),
-        (["toy", "star", "--compare", "sgld,lm", "--r", "1"], "none of these samplers"),
-        (["toy", "funnel", "--target-set", "dims=3"], "did you mean dim?"),
-        (["toy", "star", "--temperature", "0"], "temperature must be greater than 0"),
-        (["toy", "star", "--noise-sigma", "-1"], "noise_sigma must be 0 or more"),
-        (["toy", "star", "--chains", "0"], "chains must be 1 or more"),
-        (["toy", "star", "--seed", "-3"], "seed must be 0 or more"),
-        (["toy", "star", "--thin", "1000000"], "no draw would be kept"),
-        (["toy", "star", "--config", "nowhere.toml"], "there is no file"),
+        (["bnn", "digits", "--set", "r"], "KEY=VALUE"),
+        (["bnn", "digits", "--set", "temperature=2"], "--temperature"),
+        ([*SA_SGLD, "--set", "lag=late"], "lag must be one of"),
+        ([*SA_SGLD, "--h", "1e-4"], "use --dtau"),
+        (["bnn", "digits", "--sampler", "sgld", "--dtau", "1e-4"], "use --h"),
+        (["bnn", "digits", "--temperature", "-1"], "temperature must be"),
+        (["bnn", "digits", "--chains", "0"], "chains must be 1 or more"),
+        (["bnn", "digits", "--seed", "-3"], "seed must be 0 or more"),
+        (["bnn", "digits", "--config", "nowhere.toml"], "there is no file"),
         (["bnn"], "no data are given"),
         (["bnn", "digits", "--csv", "a.csv"], "given twice"),
         (["bnn", "digits", "--prior", "horsehoe"], "did you mean horseshoe?"),
@@ -105,10 +101,10 @@ def test_a_download_without_a_network(here, monkeypatch):
 @pytest.mark.parametrize(
     ("text", "part"),
     [
-        ("steps = ", "is not TOML"),
-        ("stepz = 10", "did you mean steps?"),
-        ('steps = "many"', "steps must be a whole number"),
-        ('command = "bnn"', "is for sundman bnn"),
+        ("epochs = ", "is not TOML"),
+        ("epoch = 10", "did you mean epochs?"),
+        ('epochs = "many"', "epochs must be a whole number"),
+        ('command = "toy"', "is for sundman toy"),
         ("settings = 3", "write it as [settings]"),
         ("[settings.sgdl]\nh = 1.0", "did you mean sgld?"),
         ("[settings.sa-sgld]\nh = 1.0", "use --dtau"),
@@ -116,20 +112,20 @@ def test_a_download_without_a_network(here, monkeypatch):
 )
 def test_bad_settings_file(here, tmp_path, text, part):
     (tmp_path / "bad.toml").write_text(text)
-    check(*here("toy", "star", "--config", "bad.toml"), part)
+    check(*here("bnn", "digits", "--config", "bad.toml"), part)
 
 
 def test_settings_that_are_not_text(here, tmp_path):
     (tmp_path / "bad.toml").write_bytes(b"\xff\xfe\x00")
-    check(*here("toy", "star", "--config", "bad.toml"), "cannot be read")
+    check(*here("bnn", "digits", "--config", "bad.toml"), "cannot be read")
 
 
 def test_existing_results_are_kept(here, tmp_path):
     (tmp_path / "old").mkdir()
     (tmp_path / "old" / "report.html").write_text("old")
-    check(*here("toy", "star", "--output", "old"), "--force")
+    check(*here("bnn", "digits", "--output", "old"), "--force")
     (tmp_path / "old" / "thesis.tex").write_text("mine")
-    check(*here("toy", "star", "--output", "old", "--force"), "not results of sundman")
+    check(*here("bnn", "digits", "--output", "old", "--force"), "not results of sundman")
     assert (tmp_path / "old" / "report.html").read_text() == "old"
 
 

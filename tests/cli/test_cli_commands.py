@@ -1,14 +1,11 @@
 """Every command at a tiny scale: what it prints and writes; and what only a process can show."""
 
 import json
-import re
 import signal
 import time
 
 import numpy as np
 import pytest
-
-SMALL = ["--steps", "600", "--burn-in", "100", "--chains", "2", "--thin", "5"]
 
 
 def results(path):
@@ -19,32 +16,6 @@ def ok(done):
     assert done.returncode == 0, done.stderr
     assert "Traceback" not in done.stdout + done.stderr
     return done.stdout
-
-
-@pytest.mark.long
-@pytest.mark.usefixtures("blank_figures")
-def test_toy_is_run_repeated_diagnosed_and_reported(succeeds, tmp_path):
-    path = tmp_path / "star"
-    out = succeeds("toy", "star", "--compare", "sgld,sa-lm", *SMALL, "-o", path)
-    assert re.search(r"x2y2 +0\.00037091 .* ± ", out)
-    for row in ("mean step dt", "ESS of U", "wall time", str(path / "report.html")):
-        assert row in out
-    assert (path / "report.html").read_text().startswith("<!")
-    first = results(path)["samplers"]
-    assert set(first) == {"sgld", "sa-lm"}
-    assert first["sgld"]["mean_step"] == pytest.approx(4e-4)
-
-    succeeds("toy", "--config", path / "settings.toml", "-o", "again")
-    again = results(tmp_path / "again")["samplers"]
-    for name in first:
-        assert first[name]["estimate"] == again[name]["estimate"]
-    assert (path / "settings.toml").read_text() == (tmp_path / "again/settings.toml").read_text()
-
-    out = succeeds("diagnose", path)
-    assert "diverged chains" in out
-    assert "Stein discrepancy" in out
-    succeeds("report", path, "--output", "page.html")
-    assert "sa-lm" in (tmp_path / "page.html").read_text()
 
 
 @pytest.mark.slow  # its quick sibling has a small table and SGLD: tests/cli/test_cli_predict.py
@@ -79,25 +50,7 @@ def interrupted(running, folder, after=1.0):
     return err
 
 
-def stored_draws(store):
-    progress = store / "progress.json"
-    return json.loads(progress.read_text())["draws"] if progress.exists() else 0
-
-
 @pytest.mark.long
-@pytest.mark.usefixtures("blank_figures")
-def test_a_stopped_run_says_how_to_go_on(shell, succeeds, tmp_path):
-    long = ["--steps", "2000000", "--chains", "2", "--thin", "1000"]
-    running = shell("toy", "star", *long, "-o", "long", cwd=tmp_path, start=True)
-    err = interrupted(running, tmp_path / "long", after=0.0)
-    assert err.endswith(f"sundman: stopped; go on with: sundman resume {tmp_path / 'long'}\n")
-    store = tmp_path / "long" / "runs" / "sa-sgld"
-    assert stored_draws(store) < 1980
-    assert "virial" in succeeds("resume", tmp_path / "long")
-    assert stored_draws(store) == 1980
-
-
-@pytest.mark.slow
 def test_a_stopped_network_goes_on(shell, tmp_path):
     small = ["--width", "5", "--depth", "1", "--thin", "1000", "--epochs", "1000"]
     running = shell("bnn", "digits", *small, "-o", "net", cwd=tmp_path, start=True)

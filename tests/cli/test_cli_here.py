@@ -11,62 +11,22 @@ from sundman.cli import demo, samplers
 from sundman.cli.app import app
 from sundman.cli.bnn.plan import make_plan as bnn_plan
 from sundman.cli.settings import Request, read_settings, write_settings
-from sundman.cli.toy.plan import make_plan as toy_plan
-
-SMALL = ["--steps", "200", "--burn-in", "100", "--chains", "2", "--thin", "5"]
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("target", sundman.targets.names())
-def test_every_sampler_has_settings_for_every_target(target):
-    plan = toy_plan(Request(in_options={"target": target, "compare": samplers.names()}))
-    assert tuple(plan.samplers) == samplers.names()
-    for sampler in plan.samplers.values():
-        assert sampler.temperature == plan.target.temperature
 
 
 def test_flags_win_over_the_file_and_the_file_over_defaults():
-    read = {"target": "star", "steps": 500, "burn_in": 10, "settings": {"sa-sgld": {"r": 0.3}}}
-    plan = toy_plan(Request(read, {"steps": 700}, {"M": 8.0}))
-    assert (plan.settings.steps, plan.settings.burn_in) == (700, 10)
-    assert plan.settings.settings["sa-sgld"]["r"] == 0.3
-    assert plan.samplers["sa-sgld"].settings["M"] == 8.0
-    assert plan.samplers["sa-sgld"].settings["omega"] == 100.0
+    read = {"name": "digits", "epochs": 7, "batch": 32, "settings": {"sa-sgld": {"r": 0.3}}}
+    plan = bnn_plan(Request({**read, "sampler": "sa-sgld"}, {"epochs": 9}, {"M": 8.0}))
+    assert (plan.settings.epochs, plan.settings.batch) == (9, 32)
+    assert plan.sampler.settings["r"] == 0.3
+    assert plan.sampler.settings["M"] == 8.0
 
 
 def test_settings_survive_the_file(tmp_path):
-    settings = {"target": 'a "b" é', "steps": 5, "x": 1e-5, "on": True, "none": None}
+    settings = {"csv": 'a "b" é', "epochs": 5, "x": 1e-5, "on": True, "none": None}
     settings |= {"compare": ["sgld", "lm"], "settings": {"sa-sgld": {"dtau": 0.1}, "r": 0.5}}
-    write_settings(tmp_path / "s.toml", "toy", settings)
+    write_settings(tmp_path / "s.toml", "bnn", settings)
     del settings["none"]
-    assert read_settings(tmp_path / "s.toml", "toy", tuple(settings)) == settings
-
-
-@pytest.mark.filterwarnings("default")
-def test_all_chains_lost_is_exit_code_1(here):
-    code, _, err = here("toy", "star", "--sampler", "sgld", "--step", "1", *SMALL)
-    warning, failure = err.splitlines()
-    assert code == 1
-    assert warning.startswith("sundman: warning: 2 of 2 chains diverged")
-    assert failure == "sundman: all chains diverged; use a smaller step"
-
-
-@pytest.mark.long
-def test_the_last_line_is_the_verdict(here):
-    hot = ["--noise-sigma", "5", "--sampler", "sgld", "--step", "0.1", "--steps", "8000"]
-    code, out, err = here("toy", "gaussian", *hot, "--burn-in", "1000", "--chains", "4")
-    last = out.splitlines()[-1]
-    assert (code, err) == (0, "")
-    assert last.startswith("Verdict: This run should not be trusted yet. The temperature is 2.")
-    assert "use a smaller step" in last
-    code, out, _ = here("toy", "gaussian", "--sampler", "sgld", *SMALL)
-    assert out.splitlines()[-1].startswith("Verdict: Unknown: too short to judge: 20 draws")
-
-
-def test_noisy_gradients_heat_the_chain(here):
-    code, out, _ = here("toy", "gaussian", "--noise-sigma", "3", "--sampler", "sgld", *SMALL)
-    assert code == 0
-    assert "virial" in out
+    assert read_settings(tmp_path / "s.toml", "bnn", tuple(settings)) == settings
 
 
 @pytest.mark.slow  # with the sampler's settings given: tests/cli/test_cli_predict.py
@@ -102,7 +62,7 @@ def test_own_names_are_classes(tmp_path):
     assert in_time.settings["omega"] == pytest.approx(48.0**2)
 
 
-@pytest.mark.parametrize("name", samplers.names(for_networks=True))
+@pytest.mark.parametrize("name", samplers.names())
 @pytest.mark.parametrize("task", ["classification", "regression"])
 def test_every_sampler_has_settings_for_networks(tmp_path, name, task):
     np.save(tmp_path / "x.npy", np.arange(60.0).reshape(30, 2))

@@ -89,24 +89,20 @@ def test_a_run_that_is_written_is_not_removed(made, capsys):
 
 @pytest.mark.long
 def test_the_rule_that_ended_a_run_is_listed_and_told(tmp_path, capsys):
-    """By toy, its report, runs, watch; and extend takes another one."""
+    """By the command, its report, runs and watch."""
     out = tmp_path / "out"
-    quick = ["--steps", "40000", "--burn-in", "0", "--thin", "1", "--chains", "2", "--no-cache"]
-    command = ["toy", "gaussian", "--sampler", "sgld", "--until", "ess=200,rhat=1.1", *quick]
-    assert sundman_command([*command, "--output", str(out)]) == 0
-    sentence = "Its rule, ess=200, rhat=1.1, was met after"
+    quick = ["--width", "4", "--depth", "1", "--batch", "360", "--thin", "1", "--chains", "2"]
+    command = ["bnn", "digits", "--sampler", "sgld", "--step", "0.05", "--until", "ess=4,rhat=9"]
+    assert sundman_command([*command, *quick, "--no-cache", "--output", str(out)]) == 0
+    sentence = "Its rule, ess=4, rhat=9, was met after"
     assert sentence in " ".join(capsys.readouterr().out.split())
     assert sentence in (out / "report.html").read_text()
-    assert 'until = "ess=200,rhat=1.1"' in (out / "settings.toml").read_text()
-    (run_path,) = (out / "runs").iterdir()
+    assert 'until = "ess=4,rhat=9"' in (out / "settings.toml").read_text()
     assert sundman_command(["runs", str(out)]) == 0
     listed = capsys.readouterr().out
     assert "ended by" in listed
-    assert "ess=200, rhat=1.1" in listed
+    assert "ess=4, rhat=9" in listed
     assert sundman_command(["watch", str(out), "--once"]) == 0
     watched = " ".join(capsys.readouterr().out.split())
-    assert "until ess=200, rhat=1.1: " in watched
+    assert "until ess=4, rhat=9: " in watched
     assert sentence in watched
-    extend = ["extend", str(run_path), "--steps", "39000", "--until", "ess=300", "--no-cache"]
-    assert sundman_command(extend) == 0
-    assert "Its rule, ess=300, was met" in " ".join(capsys.readouterr().out.split())

@@ -148,15 +148,11 @@ def test_bad_input_is_told_in_one_line(here, tmp_path, arguments, part):
     check(*here("watch", *arguments), part)
 
 
-LONG_RUNS = {
-    "toy": ["toy", "star", "--sampler", "sgld", "--step", "4e-4", "--steps", "400000000"],
-    "bnn": ["bnn", "digits", "--sampler", "sgld", "--step", "0.05", "--epochs", "40000"],
-}
+LONG_RUN = ["bnn", "digits", "--sampler", "sgld", "--step", "0.05", "--epochs", "40000"]
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", LONG_RUNS)
-def test_a_process_that_runs_and_then_is_killed(here, shell, tmp_path, kind):
+def test_a_process_that_runs_and_then_is_killed(here, shell, tmp_path):
     def look(state, beyond=-1):
         """The share that is done when it is in this state and beyond so much, and what is seen."""
         out = ""
@@ -170,7 +166,7 @@ def test_a_process_that_runs_and_then_is_killed(here, shell, tmp_path, kind):
             time.sleep(0.2)
         raise AssertionError(f"never {state} beyond {beyond}%: {out}")
 
-    command = [*LONG_RUNS[kind], "--output", "out"]
+    command = [*LONG_RUN, "--output", "out"]
     with shell(*command, start=True, cwd=tmp_path) as process:
         try:
             first, _ = look("running")

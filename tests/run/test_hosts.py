@@ -188,24 +188,6 @@ def test_a_network_by_two_processes(tmp_path):
 
 
 @pytest.mark.slow
-def test_a_toy_by_two_processes_and_longer_by_one(tmp_path):
-    """And the other way round."""
-    words = [
-        *("toy", "star", "--sampler", "sgld", "--step", "1e-3", "--chains", 2, "--steps", 200),
-        *("--burn-in", 0, "--thin", 1),
-    ]
-    draws = []
-    for number in (1, 2):
-        path = tmp_path / str(number)
-        run_command(number, *words, "--output", path)
-        (run,) = (path / "runs").iterdir()
-        run_command(3 - number, "extend", run, "--steps", 100)
-        draws.append(sundman.Draws.open(run))
-    assert len(draws[0]) == 300
-    np.testing.assert_array_equal(draws[0].values, draws[1].values)
-
-
-@pytest.mark.slow
 def test_the_place_in_a_slurm_job_is_found(tmp_path, alone):
     path = tmp_path / "run"
     job = {"SLURM_STEP_NODELIST": "127.0.0.1", "SLURM_NTASKS": "2", "SLURM_STEP_NUM_NODES": "1"}

@@ -159,7 +159,7 @@ def bnn(
     far the result can be trusted. Every run is stored, may be stopped and resumed, and the command
     ends in a report. Results go to runs/bnn-NAME unless --output is given.
 
-    Other samplers, {network_samplers}. Their steps (--step, --dtau) are learning rates on the mean
+    Other samplers, {samplers}. Their steps (--step, --dtau) are learning rates on the mean
     loss, as for an optimizer; omega is in units of the squared gradient of the mean loss.
 
     For example:

@@ -169,7 +169,7 @@ def make_plan(request: Request) -> Plan:
     asked = BnnSettings.asked_in(request)
     _check_numbers(asked)
     options.rule(asked.until)  # what makes no sense is refused before data are read
-    name = None if asked.sampler is None else samplers.known_name(asked.sampler, for_networks=True)
+    name = None if asked.sampler is None else samplers.known_name(asked.sampler)
     prior = None if asked.prior is None else _known_prior(asked.prior)
     for_sampler = samplers.table("settings", asked.settings)
     if name is not None:

@@ -31,7 +31,7 @@ class Watched:
         results = (path / SETTINGS).is_file() or (path / "runs").is_dir()
         if path.is_dir() and not results and not runs_in(path):
             raise UserError(
-                f"{path} is not a run; give the --output of sundman toy or bnn, the store= of a "
+                f"{path} is not a run; give the --output of sundman bnn, the store= of a "
                 "run, or a log of sundman.JsonLines"
             )
 

@@ -1,6 +1,6 @@
 """Tables and lists of the samplers, made from their facts.
 
-    python -m sundman.recipes.tables [--check]
+    python docs/tables.py [--check]
 
 rewrites what is between ``<!-- NAME:begin -->`` and ``<!-- NAME:end -->`` in README.md and in the
 pages of docs; with ``--check`` it writes nothing and fails if something is out of date.
@@ -14,12 +14,14 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 from sundman import citations, integrators
-from sundman.recipes import RECIPES, Recipe
+from sundman.cli.samplers import names_by_kind
+from sundman.recipes import Recipe
+from sundman.recipes.registry import ordered
 
-_ROOT = Path(__file__).parents[2]
+_ROOT = Path(__file__).parents[1]
 _PAGES = (
     *("README.md", "docs/samplers.md", "docs/cli.md"),
-    *("docs/api/samplers.md", "docs/api/integrators.md"),
+    "docs/api/samplers.md",
 )
 
 
@@ -27,15 +29,6 @@ def _order(recipe: Recipe) -> str:
     """The weak order, or that the law is wrong by design."""
     order = recipe.integrator.weak_order
     return "biased" if order is None else str(order)
-
-
-def ordered() -> list[Recipe]:
-    """The recipes: the usual ones first, those with a momentum later, biased ones last."""
-
-    def place(recipe: Recipe) -> tuple[bool, bool, bool]:
-        return recipe.integrator.weak_order is None, not recipe.for_networks, recipe.kinetic
-
-    return sorted(RECIPES.values(), key=place)
 
 
 def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
@@ -94,23 +87,6 @@ def full() -> str:
     return _table(head, ([*row(each), _papers(each)] for each in ordered()))
 
 
-def names_by_kind(*, for_networks: bool = False) -> str:
-    """The names on the command line, by what their step is and whether they are biased."""
-    shown = [each for each in ordered() if each.for_networks or not for_networks]
-    groups: dict[str, list[str]] = {}
-    for each in shown:
-        if each.adaptive:
-            kind = "on the adaptive clock, with the step dtau"
-        elif each.in_cycles:
-            kind = "in cycles"
-        elif each.integrator.weak_order is None:
-            kind = "biased by design"
-        else:
-            kind = "at a fixed step h"
-        groups.setdefault(kind, []).append(each.option)
-    return "; ".join(f"{kind}: {', '.join(names)}" for kind, names in groups.items())
-
-
 def _api(path: str, names: Iterable[str], **options: str) -> str:
     """What makes the API page of these names of a package."""
     lines = [f"members: [{', '.join(names)}]", *(f"{key}: {options[key]}" for key in options)]
@@ -131,10 +107,7 @@ def integrators_api() -> str:
 REGIONS: dict[str, Callable[[], str]] = {
     "samplers": short,
     "sampler-facts": full,
-    "sampler-names": lambda: f"Samplers of `sundman toy`, {names_by_kind()}.",
-    "network-sampler-names": lambda: (
-        f"Samplers of `sundman bnn`, {names_by_kind(for_networks=True)}."
-    ),
+    "network-sampler-names": lambda: f"Samplers of `sundman bnn`, {names_by_kind()}.",
     "recipes-api": recipes_api,
     "integrators-api": integrators_api,
 }
