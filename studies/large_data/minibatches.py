@@ -3,8 +3,8 @@
     python -m studies.large_data.minibatches          # seeds 1 to 10 that are missing
     python -m studies.large_data.minibatches --table
 
-With the control variate switched off the noise of a minibatch is 200 times the posterior's own size,
-and 60,000 steps are few. No verdict may be good with a direction off by more than 30% in variance.
+With the control variate switched off the noise of a minibatch is 200 times the posterior's own
+size, and 60,000 steps are few. No verdict may be good with a direction off by more than 30% in variance.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def run(seed: int) -> dict[str, object]:
         covariance = stored["covariance"]
     x = np.asarray(draws.position, np.float64).reshape(-1, len(covariance))
     inverse = np.linalg.inv(np.linalg.cholesky(covariance))
-    values = np.linalg.eigvalsh(np.cov((inverse @ x.T)))
+    values = np.linalg.eigvalsh(np.cov(inverse @ x.T))
     return {
         "seed": seed,
         "eigenvalues": [float(values[0]), float(values[-1])],
