@@ -4,7 +4,8 @@
     python -m studies.large_data.minibatches --table
 
 With the control variate switched off the noise of a minibatch is 200 times the posterior's own
-size, and 60,000 steps are few. No verdict may be good with a direction off by more than 30% in variance.
+size, and 60,000 steps are few. No verdict may be good with a direction off by more than 30% in
+variance.
 """
 
 from __future__ import annotations
