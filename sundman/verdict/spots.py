@@ -169,12 +169,16 @@ def _extremes(z: np.ndarray, g: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _error_of_width(draws: Draws, direction: np.ndarray) -> float:
-    """The relative error of the variance of the draws along a direction given beforehand."""
+    """The relative error of the variance of the draws along a direction chosen among d.
+
+    Along one given beforehand it is sqrt(2 / n) of n effective draws; the coordinates of unit size,
+    which are made of the same draws, are known to sqrt(d / n).
+    """
     x, weight = _some(draws)
     along = x @ direction
     mean = np.sum(weight * along) / weight.sum()
     value, error, _ = moments(np.square(along - mean), weight)
-    return float(error / value) if value > 0 else math.inf
+    return float(error / value) * math.sqrt(1.0 + 0.5 * len(direction)) if value > 0 else math.inf
 
 
 def _along(z: np.ndarray, g: np.ndarray, error: float) -> tuple[float, float]:
