@@ -125,16 +125,20 @@ def logistic(name: str, rows: int, size: int, units: str, seed: int) -> Problem:
     return _regression(name, about, x, y, likelihoods.bernoulli(), PRIOR_SD[units], _bernoulli)
 
 
-def poisson(name: str, rows: int, size: int, units: str, seed: int) -> Problem:
-    """Poisson regression."""
+def poisson(
+    name: str, rows: int, size: int, units: str, seed: int, *, spread: float = 0.5
+) -> Problem:
+    """Poisson regression; log rates have an sd of about 1.4 times ``spread``."""
     x, w = columns(rows, size, units, seed)
+    w *= spread
     w[0] += 0.5
     y = np.random.default_rng(seed + 1).poisson(np.exp(x.astype(np.float64) @ w)).astype(np.int32)
 
     def log_likelihood(w: Array, x: Array, y: Array, count: Array) -> Array:
         return y * (x @ w) - count * jnp.exp(x @ w)
 
-    about = f"Poisson, {size} columns, {units} units"
+    bursts = ", rates far apart" if spread == 1.0 else ""
+    about = f"Poisson, {size} columns, {units} units{bursts}"
     return _regression(name, about, x, y, likelihoods.poisson(), PRIOR_SD[units], log_likelihood)
 
 
@@ -276,7 +280,12 @@ def hierarchical(name: str, rows: int, form: str, seed: int) -> Problem:
     )
 
 
-_REGRESSIONS = {"logistic": logistic, "poisson": poisson, "student": student_t}
+_REGRESSIONS: dict[str, Callable[..., Problem]] = {
+    "logistic": logistic,
+    "poisson": poisson,
+    "bursts": partial(poisson, spread=1.0),
+    "student": student_t,
+}
 _ROWS = {"1e4": 10_000, "2e4": 20_000, "1e5": 100_000, "2e5": 200_000, "1e6": 1_000_000}
 
 NAMES = (
@@ -287,6 +296,7 @@ NAMES = (
         for units in ("standard", "raw")
     ),
     *(f"poisson-20-{units}-{rows}" for rows in ("2e4", "2e5") for units in ("standard", "raw")),
+    "bursts-20-standard-2e5",
     *(f"student-20-{units}-{rows}" for rows in ("2e4", "2e5") for units in ("standard", "raw")),
     *(f"hierarchical-{form}-{rows}" for rows in ("2e4", "2e5") for form in ("centred", "free")),
 )

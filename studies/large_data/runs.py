@@ -28,7 +28,7 @@ MEAN, SD, EIGENVALUE = 0.05, 0.03, 0.05  # errors that are allowed; the last bey
 
 def path_of(name: str, seed: int) -> Path:
     """Where the row of a run is kept."""
-    return truth.RESULTS / "runs" / f"{name}-seed-{seed}.json"
+    return truth.RESULTS / "rows" / f"{name}-seed-{seed}.json"
 
 
 def flattened(position: Any) -> np.ndarray:
@@ -38,13 +38,13 @@ def flattened(position: Any) -> np.ndarray:
 
 
 def rows_touched(draws: sundman.Draws, rows: int) -> float:
-    """How many row gradients the run took, all chains together, its centre and spot checks too."""
+    """How many row gradients a tuned run took, all chains together, and those of its centre."""
     tuning = draws.tuning
     assert tuning is not None
-    gradients = draws.chains * (tuning.gradients + STEPS)
+    gradients = draws.chains * (tuning.gradients + len(draws))
     anchor = tuning.control_variate
     if anchor is None:
-        return float(gradients) * int(draws.settings.get("batch_size") or rows)
+        return float(gradients) * int(draws.settings["batch_size"] or rows)
     return 2.0 * anchor.batch_size * gradients + anchor.passes * rows
 
 

@@ -41,8 +41,9 @@ def effective_draws(x: np.ndarray) -> np.ndarray:
     oscillate, so that sums of correlations that stop where these turn negative do not hold.
     """
     chains, draws, size = x.shape
-    length = draws // BATCHES
-    batches = x[:, : length * BATCHES].reshape(chains * BATCHES, length, size).mean(axis=1)
+    number = max(2, min(BATCHES, draws // 4))
+    length = draws // number
+    batches = x[:, : length * number].reshape(chains * number, length, size).mean(axis=1)
     return x.reshape(-1, size).var(axis=0) / batches.var(axis=0, ddof=1) * len(batches)
 
 

@@ -34,7 +34,7 @@ from studies.large_data import problems
 from studies.large_data.problems import Problem
 from studies.large_data.scores import Truth
 
-RESULTS = Path(__file__).parents[2] / "results" / "large-data"
+RESULTS = Path(__file__).with_name("results")
 _ROWS, _POSITIONS = 16_384, 256  # of a piece
 _ROWS_OF_HESSIAN = 4_096
 _EVALUATIONS, _FEWEST, _MOST = 1e9, 2_048, 2**19  # of the likelihood of a row; of draws

@@ -101,7 +101,9 @@ def demo(
     table.write_text(made_up_houses(size.houses, seed))
     asked = {"csv": table, "target": "price", "task": "regression", "seed": seed}
     asked |= {"width": 20, "depth": 1}
-    if size.houses_epochs is not None:
+    if size.houses_epochs is None:
+        asked["until"] = "ess=120,rhat=1.1"
+    else:
         asked["epochs"] = size.houses_epochs
     houses = _networks(asked, path / "houses")
     picture = draw_picture(regression, houses)

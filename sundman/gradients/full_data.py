@@ -49,9 +49,9 @@ class Spots(NamedTuple):
     """U and its gradient at some positions, without the noise of minibatches.
 
     Attributes:
-      value: U less U at the mean of the positions, (position,).
+      value: U, less its mean over the positions, (position,).
       grads: (position, d).
-      rows: of each position, besides one pass over all rows at their mean.
+      rows: of each position.
     """
 
     value: np.ndarray
@@ -59,10 +59,16 @@ class Spots(NamedTuple):
     rows: int
 
 
-def spots(posterior: Posterior, example: PyTree, at: np.ndarray, budget: float) -> Spots | None:
+def spots(
+    posterior: Posterior,
+    example: PyTree,
+    at: np.ndarray,
+    budget: float,
+    known: tuple[np.ndarray, np.ndarray] | None = None,
+) -> Spots | None:
     """U and its gradient at some positions, on all rows if that is affordable.
 
-    If not, on all rows at their mean, and by what has changed since on fewer: near a mode that is
+    If not, on all rows at one position, and by what has changed since on fewer: near a mode that is
     as good.
 
     Args:
@@ -70,6 +76,8 @@ def spots(posterior: Posterior, example: PyTree, at: np.ndarray, budget: float) 
       example: a position, for its structure.
       at: positions, (k, d).
       budget: rows that may be looked at, all positions together.
+      known: a position at which the likelihood's part of the gradient over all rows is known, and
+        that gradient; if None it is computed at the mean of the positions.
 
     Returns:
       What was found; None if too few rows are affordable.
@@ -77,18 +85,22 @@ def spots(posterior: Posterior, example: PyTree, at: np.ndarray, budget: float) 
     middle = at.mean(axis=0)
     if budget >= len(at) * posterior.size:
         whole = full_pass(posterior, example, at, middle)
-        return Spots(whole.value, whole.grads, posterior.size)
-    rows = int((budget - posterior.size) // (2 * len(at)))
+        return Spots(whole.value - whole.value.mean(), whole.grads, posterior.size)
+    left = budget - (posterior.size if known is None else 0)
+    rows = int(left // (2 * len(at)))
     if rows < min(_FEWEST_ROWS, posterior.size):
         return None
-    there = full_pass(posterior, example, middle[None], middle).grads[0]
+    if known is None:
+        known = middle, full_pass(posterior, example, middle[None], middle).losses[0]
+    middle, there = known
     value, grads = np.zeros(len(at)), np.zeros(at.shape)
     for number, here in enumerate(at):  # rows of its own each, so that their scatter averages out
         key = np.array([number, _SPOT_ROWS], np.uint32)
         part = full_pass(posterior, example, np.stack([here, middle]), middle, rows, key)
-        known = there - part.grads[1]
-        value[number] = part.value[0] + (here - middle) @ known
-        grads[number] = part.grads[0] + known
+        missing = there - part.losses[1]
+        value[number] = part.value[0] + (here - middle) @ missing
+        grads[number] = part.grads[0] + missing
+    value -= value.mean()
     return Spots(value, grads, rows)
 
 

@@ -139,6 +139,9 @@ class RunSpec:
         """Every setting of the sampler and of the run, by name."""
         names = ("draws", "burn_in", "thin", "thin_time", "batch_size", "replace", "chains")
         run = {name: getattr(self, name) for name in names}
+        if run["batch_size"] is None:  # that of an estimator's own minibatches
+            batches = getattr(self.target, "batches", self.target)
+            run["batch_size"] = getattr(batches, "batch_size", None)
         run["weighting"] = "equal" if self.thin_time is not None else self.weighting
         facts: Settings = {
             "sampler": label_of(self.sampler),

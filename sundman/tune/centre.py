@@ -320,13 +320,17 @@ def _find_wide(
     away = around.typical(position, diagonal, number)
     draws, unit = position + math.sqrt(temperature) * away, 1.0 / np.sqrt(diagonal)
     plain, change = around.loudest(draws, position, unit)
-    rows = posterior.size
-    sizes = [2**k for k in range(6, 1 + int(math.log2(rows)))]
-    batch = asked or min(sizes, key=lambda b: _cost_of_noise(change / b, 2.0 * b, temperature))
-    other = float(rows) if asked is None else float(asked)
-    noise = 0.0 if asked is None else plain / asked
-    with_it = _cost_of_noise(change / batch, 2.0 * batch, temperature)
-    without = _cost_of_noise(noise, other, temperature)
+    longest = _USUAL_STEP / math.sqrt(max(around.stiffness(position, diagonal), 1.0))
+
+    def cost(noise: float, rows: float) -> float:
+        """Rows for a unit of time of a step that the loudest or the stiffest direction limits."""
+        allowed = 2.0 * math.sqrt(_KICK * temperature / max(noise, 1e-12))
+        return (rows + _OVERHEAD) / min(longest, allowed)
+
+    sizes = [2**k for k in range(6, 1 + int(math.log2(posterior.size)))]
+    batch = asked or min(sizes, key=lambda b: cost(change / b, 2.0 * b))
+    with_it = cost(change / batch, 2.0 * batch)
+    without = cost(0.0, posterior.size) if asked is None else cost(plain / asked, asked)
     if with_it > without and not forced:
         raise _wide(without / with_it, asked)
     there = full_pass(posterior, example, position[None], position)
@@ -341,12 +345,6 @@ def _find_wide(
         passes + 1,
         draws[:chains],
     )
-
-
-def _cost_of_noise(noise: float, rows: float, temperature: float) -> float:
-    """Rows for a unit of whitened time of a step that the loudest direction limits."""
-    longest = 2.0 * math.sqrt(_KICK * temperature / max(noise, 1e-12))
-    return (rows + _OVERHEAD) / min(_USUAL_STEP, longest)
 
 
 def _wide(ratio: float, asked: int | None) -> NoCentre:

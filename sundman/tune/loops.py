@@ -58,7 +58,7 @@ class Dynamics(Value):
       bound: M of the clock; 1 is a constant step.
       memory, power: a and r of the clock.
       exact: whether the gradient has no noise.
-      by_gradient: whether U has none although the gradient has.
+      by_gradient: whether the change of U is the gradient's work by the trapezoidal rule.
     """
 
     gradient: GradientEstimator

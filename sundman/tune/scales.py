@@ -128,12 +128,12 @@ def _root(matrix: Floats) -> Floats:
 def widest(rows: Floats) -> float:
     """tr(S^2) / tr(S) of the covariance S of ``rows`` (n, d): near its largest eigenvalue.
 
-    What a finite number of rows adds to it is taken off.
+    What a finite number of rows adds to it is taken off. It is 1 of rows that do not differ.
     """
     n, d = rows.shape
     gram = rows.T @ rows / n if d <= n else rows @ rows.T / n
     first, second = np.trace(gram), np.sum(gram * gram)
-    return float(max(second - first * first / n, first * first / d) / first)
+    return float(max(second - first * first / n, first * first / d) / first) if first > 0 else 1.0
 
 
 def widest_of_chains(rows: Floats) -> float:
@@ -148,7 +148,7 @@ def widest_of_chains(rows: Floats) -> float:
     others = chain[:, None] != chain
     second = np.mean(np.square(flat @ flat.T)[others])
     first = np.mean(np.sum(flat * flat, axis=1))
-    return float(max(second, first * first / d) / first)
+    return float(max(second, first * first / d) / first) if first > 0 else 1.0
 
 
 def stiff_directions(rows: Floats) -> float:

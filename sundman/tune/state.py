@@ -40,7 +40,8 @@ class Problem(NamedTuple):
       matrix: whether L is a matrix.
       independent: whether the noise will be independent in the run as well.
       most_burn_in: steps of burn-in at most, where there are rounds.
-      by_gradient: whether U has no noise although the gradient has.
+      by_gradient: whether the energy error is that of the gradient's work: where U has no noise
+        although the gradient has, or is rounded more than the gradient.
       native: whether rounds use the native kernels, as the run does.
       posterior: whose rows the gradient is of, where all of them can be looked at.
       spot_rows: rows that may be looked at to see whether the warm-up has arrived.

@@ -214,6 +214,7 @@ def begin_at_centre(
         matrix=True,
         independent=True,
         most_burn_in=0,
+        by_gradient=True,  # the rounding of terms that all rows share is N times as large in U
         posterior=posterior,
         spot_rows=spot_rows,
         centre=centre,
@@ -356,6 +357,7 @@ def _describe_choice(problem: Problem, warm: WarmUp, limited: float) -> str:
             f"the position ({d:,} coordinates): step h = {warm.h:.3g}, from the largest variance "
             f"of the gradient noise, {warm.records[-1].noise:.3g}; burnt in for {warm.made:,} steps"
         )
+        text += _describe_centre(problem, warm)
         if not warm.converged:
             text += ", and U or the loss still drifted then: make the run longer"
         return f"{text}."
@@ -367,15 +369,7 @@ def _describe_choice(problem: Problem, warm: WarmUp, limited: float) -> str:
     if warm.stiff < _FEW_STIFF:
         about = max(1, round(warm.stiff * d))
         text += f"; the step is set by the stiffest directions, about {about} of them"
-    if (centre := problem.centre) is not None:
-        text += (
-            f"; minibatches of {centre.batch_size} rows with a control variate, whose noise is "
-            f"{warm.records[-1].noise:.2g} where plain ones have {centre.plain:,.3g} (1 is the "
-            f"posterior's own size), its centre found with about {centre.passes:.2g} passes over "
-            "all rows"
-        )
-    elif problem.no_centre:
-        text += f"; no control variate: {problem.no_centre}"
+    text += _describe_centre(problem, warm)
     if limited < 0.5:
         text += (
             f"; the noise of the minibatches limits the step, {1 / limited:.1f} times longer "
@@ -386,6 +380,18 @@ def _describe_choice(problem: Problem, warm: WarmUp, limited: float) -> str:
     if not warm.converged:
         text += "; U was still falling when the warm-up ended: start nearer, or make it longer"
     return f"{text}."
+
+
+def _describe_centre(problem: Problem, warm: WarmUp) -> str:
+    centre = problem.centre
+    if centre is None:
+        return f"; no control variate: {problem.no_centre}" if problem.no_centre else ""
+    return (
+        f"; minibatches of {centre.batch_size} rows with a control variate, whose noise is "
+        f"{warm.records[-1].noise:.2g} where plain ones have {centre.plain:,.3g} (1 is the "
+        f"posterior's own size), its centre found with about {centre.passes:.2g} passes over all "
+        "rows"
+    )
 
 
 def warm_up(problem: Problem, warm: WarmUp) -> WarmUp:

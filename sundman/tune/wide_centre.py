@@ -35,6 +35,7 @@ _FIRST_ROWS = 8_192
 _NEWTON_STEPS, _FULL_PASSES, _HALVINGS = 30, 8, 8
 _PRODUCTS = 60  # of conjugate gradients
 _SOLVED, _NEWTON_SOLVED = 0.05, 0.3  # shares of the right side that may stay
+_POWERS = 12  # by which the largest curvature is found
 _ROWS_OF_DRAW, _ROWS_OF_DIAGONAL = 64, 1_024
 
 
@@ -96,6 +97,19 @@ class Surroundings:
                 break
             way, energy = z + (now / np.maximum(energy, 1e-300))[:, None] * way, now
         return x, products
+
+    def stiffness(self, at: np.ndarray, diagonal: np.ndarray) -> float:
+        """The largest curvature in coordinates of the size 1 / sqrt(diagonal), about."""
+        here, unit = np.asarray(at, self.dtype), 1.0 / np.sqrt(diagonal)
+        way, largest = np.random.default_rng(0).normal(size=at.size), 1.0
+        rows = np.int32(min(_FIRST_ROWS, self.rows))
+        for _ in range(_POWERS):
+            way /= np.linalg.norm(way)
+            ways = np.asarray((unit * way)[None], self.dtype)
+            product = hessian_products(self.posterior, self.example, here, ways, self.key, rows)
+            way = unit * np.asarray(product[0], np.float64)
+            largest = float(np.linalg.norm(way))
+        return largest
 
     def slope(self, at: np.ndarray, reference: np.ndarray, rows: int) -> tuple[float, np.ndarray]:
         """U less that at the reference, and its gradient, on so many rows."""

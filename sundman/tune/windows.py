@@ -93,11 +93,12 @@ def advance(problem: Problem, warm: WarmUp) -> WarmUp:
     own = np.asarray(h, np.float64)
     middle = float(np.exp(np.median(np.log(np.maximum(own, 1e-300)))))
     warm = dataclasses.replace(warm, walk=walk, h=middle, steps=own, gradients=cost)
-    if warm.descending:
-        return _after_descent(problem, warm, result)
-    if len(warm.left) <= 2:
+    if not warm.descending and len(warm.left) <= 2:
         _check_moved(problem, warm, result)
-    return _after_last(problem, warm, result) if last else _after_window(problem, warm, result)
+    with np.errstate(all="ignore"):  # a law that cannot be normalised goes as far as numbers do
+        if warm.descending:
+            return _after_descent(problem, warm, result)
+        return _after_last(problem, warm, result) if last else _after_window(problem, warm, result)
 
 
 def _check_bounded(problem: Problem, U: np.ndarray, walk: Walk) -> None:
@@ -134,7 +135,13 @@ def _check_moved(problem: Problem, warm: WarmUp, result: _WindowResult) -> None:
     causes = [narrow, improper, rough]
     if result.rejected >= result.number * SUB * warm.chains:
         causes = [rough, narrow, improper]
-    if abs(value - began) > _TRAVELLED * abs(began):
+    if not problem.exact:
+        rough = (
+            f"the noise of the minibatches allows only steps of {warm.h:.2g}: take larger batches, "
+            "and look for single rows that are far larger than the others"
+        )
+        causes = [rough, narrow, improper]
+    if abs(value - began) > _TRAVELLED * max(abs(began), 1.0):
         causes = [improper, *(cause for cause in causes if cause is not improper)]
     raise TuningError(
         f"no step moves the chains: {_name_of(problem.example, number)} began at {began:.6g} and "
@@ -183,12 +190,13 @@ def _step_to_the_mode(
     kept = result.kept("x")
     kept = kept[np.linspace(len(kept) // 2, len(kept) - 1, _SPOTS_OF_CHAIN).astype(int)]
     at = kept.reshape(-1, warm.coordinates)
-    seen = spots(problem.posterior, problem.example, at, problem.spot_rows)
+    known = None if problem.centre is None else (warm.anchor[0], warm.anchor[1])
+    seen = spots(problem.posterior, problem.example, at, problem.spot_rows, known)
     if seen is None or not np.isfinite(seen.grads).all():
         return nothing, 0
     slope = scales.inward(warm.scale, seen.grads.mean(axis=0))
     chance = (warm.coordinates + _SURE * math.sqrt(2.0 * warm.coordinates)) / warm.chains
-    rows = (seen.rows * len(at) + problem.posterior.size) / warm.chains
+    rows = 2.0 * seen.rows * len(at) / warm.chains
     cost = math.ceil(rows / rows_of_step(problem))
     if slope @ slope <= 2.0 * chance * problem.temperature**2:
         return nothing, cost

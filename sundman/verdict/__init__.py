@@ -50,6 +50,8 @@ def judge(draws: Draws, target: TargetLike | None = None) -> Verdict:
     - U and its gradient do not belong together, on a sixth of the lines where that could be told;
     - the step that was tuned is so short that U seems to jump.
 
+    If there is one, it is also said that a linear model separates the classes.
+
     With fewer than 50 draws per chain the verdict is ``"unknown"``, unless chains were lost, the
     sampler is biased by design, or U falls without bound. Of a network with 200 parameters or more
     the weights do not decide: they move slowly when the predictions have long settled. U, the
@@ -108,6 +110,8 @@ def _judge(draws: Draws, target: TargetLike | None) -> Verdict:
             *checks.not_smooth(draws),
             *checks.along_lines(slopes),
         )
+        if reasons and not network:
+            reasons += tuple(checks.separated(draws, target))
         both = {"slopes": slopes, "spots": spots}
         measured = {name: each.as_numbers() for name, each in both.items() if each is not None}
         if reasons:

@@ -29,6 +29,7 @@ from sundman.verdict.spots import SpotChecks
 from sundman.verdict.summary import (
     RunSummary,
     effective_draws,
+    losses_at,
     losses_of_rows,
     number_of,
     split_rhat_of,
@@ -187,8 +188,6 @@ def runaway(
                 "check that the density can be normalised, and that start and step suit its scale, "
                 "or run longer; if you passed log p, use sample(log_density=...)."
             )
-            if isinstance(getattr(_posterior(target), "likelihood", None), _OF_CLASSES):
-                todo += " Classes that the columns separate have no posterior under a flat prior."
         yield Reason(
             "wandering",
             f"The {what} move away from where they began and do not turn back (in "
@@ -196,6 +195,28 @@ def runaway(
             f"times as far off as the first): {todo}",
         )
         return
+
+
+def separated(draws: Draws, target: TargetLike | None) -> Iterator[Reason]:
+    """Classes that a linear model tells apart without an error: a prior alone bounds its weights.
+
+    Asked where something is wrong anyway. All rows are looked at, where every chain ended.
+    """
+    posterior = _posterior(target)
+    if posterior is None or posterior.host is not None or not draws.has_position:
+        return
+    if not isinstance(posterior.likelihood, _OF_CLASSES):
+        return
+    last = jax.tree.map(lambda leaf: np.asarray(leaf[:, -1]), draws.position)
+    losses = losses_at(posterior, last)
+    first = jax.tree.map(lambda leaf: leaf[0], last)
+    if (losses.max(axis=1) < math.log(2.0)).any() and has_linear_outputs(posterior, first):
+        yield Reason(
+            "no mode",
+            f"The columns separate the classes: at the end all {losses.shape[1]:,} rows are "
+            "predicted right, and U falls as the weights grow, so that under a flat prior there is "
+            "no mode and no posterior: give the weights a prior.",
+        )
 
 
 def _course(column: np.ndarray, counted: np.ndarray) -> np.ndarray:
@@ -315,8 +336,8 @@ def at_spots(draws: Draws, seen: SpotChecks | None, temperature: float) -> Itera
             f"{where} find a temperature of {_text(mean)} that should be {T:g}: {advice}.",
         )
         return
-    for value, error, chance in zip(seen.temperatures, seen.errors, seen.chance, strict=True):
-        if abs(value - T) > max(_ERRORS_AT_SPOTS * error + chance * T, STIFF * T):
+    for value, error in zip(seen.temperatures, seen.errors, strict=True):
+        if abs(value - T) > max(_ERRORS_AT_SPOTS * error, STIFF * T):
             than = "wide" if value > T else "narrow"
             factor = math.sqrt(max(value / T, 1e-12))
             yield Reason(
@@ -330,12 +351,11 @@ def at_spots(draws: Draws, seen: SpotChecks | None, temperature: float) -> Itera
 
 def what_spots_see(seen: SpotChecks) -> str:
     """What size of error the spot checks could see, for a verdict that found none."""
-    mean, widest = _mean_of(seen.virial), _ERRORS_AT_SPOTS * seen.errors + seen.chance
-    return (
-        f"spot checks without minibatch noise would show a temperature off by "
-        f"{max(TEMPERATURE, ERRORS * mean.error):.0%}, or one direction's variance by "
-        f"{max(STIFF, float(np.max(widest))):.0%}"
-    )
+    mean, widest = _mean_of(seen.virial), _ERRORS_AT_SPOTS * float(np.max(seen.errors))
+    text = "spot checks without minibatch noise would show a temperature off by "
+    text += f"{max(TEMPERATURE, ERRORS * mean.error):.0%}"
+    off = max(STIFF, widest)
+    return text + (f", or one direction's variance by {off:.0%}" if off < 1.0 else "")
 
 
 def _mean_of(numbers: np.ndarray) -> Estimate:

@@ -16,6 +16,7 @@ from typing import NamedTuple, Self
 
 import jax
 import numpy as np
+from jax.flatten_util import ravel_pytree
 
 from sundman import _chunks
 from sundman.draws import Draws
@@ -37,14 +38,13 @@ class SpotChecks(NamedTuple):
     Attributes:
       chain: of each spot.
       draw: of each spot.
-      potential: U, less U at their mean.
+      potential: U, less its mean.
       virial: (theta - mean) . grad U / d, whose mean is T.
       slope: for each spot, the part of grad U along the direction in which the others' point most
         in common, in units of 1 / standard deviation of the draws.
       temperatures: along the directions where the draws are too wide, or too narrow, by most as
         the other half of the spots has them.
       errors: of the temperatures.
-      chance: how far the widest and the narrowest direction of as few draws are off, about.
       rows: that each spot was computed on.
       of_rows: how many there are.
     """
@@ -56,7 +56,6 @@ class SpotChecks(NamedTuple):
     slope: np.ndarray
     temperatures: np.ndarray
     errors: np.ndarray
-    chance: np.ndarray
     rows: int
     of_rows: int
 
@@ -84,32 +83,28 @@ def measure(draws: Draws, posterior: Posterior) -> SpotChecks | None:
         [_chunks_at(leaf, chain, draw).reshape(len(chain), -1) for leaf in _leaves(draws)], axis=1
     )
     example = jax.tree.map(lambda leaf: _chunks_at(leaf, chain[:1], draw[:1])[0], draws.position)
-    seen = spots(posterior, example, positions, affordable(draws, posterior))
+    anchor = None if draws.tuning is None else draws.tuning.control_variate
+    known = None
+    if anchor is not None:
+        parts = (ravel_pytree(each)[0] for each in (anchor.position, anchor.grads))
+        where, slope = (np.asarray(part, np.float64) for part in parts)
+        known = where, slope
+    seen = spots(posterior, example, positions, affordable(draws, posterior), known)
     if seen is None or not (np.isfinite(seen.value).all() and np.isfinite(seen.grads).all()):
         return None
     mean, root, back = _widths(draws)
     z, g = (positions - mean) @ back.T, seen.grads @ root
-    slope, temperatures, errors, chance = np.zeros(len(z)), *np.zeros((3, 4))
+    slope, temperatures, errors = np.zeros(len(z)), np.zeros(4), np.zeros(4)
     halves = np.arange(len(z)) % 2 == 0
     for number, here in enumerate((halves, ~halves)):
         common = g[~here].mean(axis=0)
         slope[here] = g[here] @ (common / max(np.linalg.norm(common), 1e-300))
         for place, v in enumerate(_extremes(z[~here], g[~here])):
-            error, at = _error_of_width(draws, back.T @ v), 2 * number + place
-            temperatures[at], errors[at] = _along(z[here] @ v, g[here] @ v, error)
-            chance[at] = _chance(error, size, wide=place == 0)
+            found = _along(z[here] @ v, g[here] @ v, _error_of_width(draws, back.T @ v))
+            temperatures[2 * number + place], errors[2 * number + place] = found
     virial = np.sum((positions - mean) * seen.grads, axis=1) / size
     return SpotChecks(
-        chain,
-        draw,
-        seen.value,
-        virial,
-        slope,
-        temperatures,
-        errors,
-        chance,
-        seen.rows,
-        posterior.size,
+        chain, draw, seen.value, virial, slope, temperatures, errors, seen.rows, posterior.size
     )
 
 
@@ -192,13 +187,3 @@ def _along(z: np.ndarray, g: np.ndarray, error: float) -> tuple[float, float]:
     value = float(z @ g) / squares
     left = float(np.sum(np.square(z * (g - value * z)))) / squares**2
     return value, math.sqrt(left + (value * error) ** 2)
-
-
-def _chance(error: float, size: int, *, wide: bool) -> float:
-    """How far the variance of the widest, or narrowest, of d directions is off in the right law.
-
-    Of n independent draws the eigenvalues of the covariance lie between (1 - sqrt(d/n))^2 and
-    (1 + sqrt(d/n))^2 (Marchenko and Pastur, 1967), and a variance has the error sqrt(2/n).
-    """
-    root = error * math.sqrt(size / 2.0)
-    return (1.0 + root) ** 2 - 1.0 if wide else 1.0 - max(0.0, 1.0 - root) ** 2

@@ -262,6 +262,12 @@ def walls() -> Iterator[Trap]:
     def jump(x):
         return bowl(x) + jnp.where(x[0] > 1.0, 50.0, 0.0)
 
+    def log_normal(x):
+        return 0.5 * jnp.sum(jnp.square(jnp.log(x))) + jnp.sum(jnp.log(x))
+
+    def pole(x):
+        return x[0] + 0.7 * jnp.log(x[0]) + 0.5 * x[1] ** 2
+
     inside = (lambda x: np.where(abs(x) > 1.0, np.inf, _half(x)), -2.0, 2.0)
     positive = (lambda x: np.where(x < 0.0, np.inf, _half(x)), -1.0, 10.0)
     below = (lambda x: np.where(x > 1.0, 50.0 + _half(x), _half(x)), -10.0, 10.0)
@@ -277,6 +283,20 @@ def walls() -> Iterator[Trap]:
         one,
     )
     yield Trap("a wall of 50", "broken", product(below, _LINE, _LINE), jump, three)
+    yield Trap(
+        "a log-normal law",
+        "broken",
+        uniform_after(*[scipy.stats.lognorm(1.0).cdf] * 2),
+        log_normal,
+        {"init": jnp.ones(2)},
+    )
+    yield Trap(
+        "a gamma law with a pole at its wall",
+        "broken",
+        uniform_after(scipy.stats.gamma(0.3).cdf, scipy.stats.norm.cdf),
+        pole,
+        one,
+    )
     yield Trap(
         "a gamma law with log x",
         "broken",
@@ -302,6 +322,19 @@ def jumps() -> Iterator[Trap]:
         )
 
     yield from map(with_jump, (1.0, 2.0, 3.0, 5.0, -2.0, -5.0))
+
+    def of_fifty(x):
+        return bowl(x) + jnp.where(x[7] > 0.5, 3.0, 0.0)
+
+    law = (lambda x: _half(x) + np.where(x > 0.5, 3.0, 0.0), -10.0, 10.0)
+    many = product(*[_LINE] * 7, law, *[_LINE] * 42)
+    hand_made = {"sampler": sundman.baoab(0.3), "burn_in": 500}
+    for name, options in (("", {}), (", baoab", hand_made)):
+        start = {"init": jnp.zeros(50), **options}
+        yield Trap(f"U jumps by 3 in 1 of 50 coordinates{name}", "broken", many, of_fifty, start)
+        yield with_jump(3.0)._replace(
+            name=f"U jumps by 3 at x = 1{name}", options={"init": jnp.zeros(3), **options}
+        )
 
     def staircase(x):
         return 0.1 * bowl(x) + 0.5 * jnp.sum(jnp.floor(jnp.abs(x)))
@@ -389,6 +422,20 @@ def wrong_gradients() -> Iterator[Trap]:
     for name, U in gradients.items():
         yield Trap(name, "broken", standard(3), U, start)
         yield Trap(f"{name}, baoab", "broken", standard(3), U, {**start, **hand_made})
+
+    def on_one_side(x):
+        beyond = 2.0 * jnp.sum(jnp.square(jnp.maximum(x, 0.0)))
+        return bowl(x) + jax.lax.stop_gradient(beyond)
+
+    side = (lambda x: _half(x) + 2.0 * np.square(np.maximum(x, 0.0)), -10.0, 10.0)
+    for name, options in (("", {}), (", baoab", hand_made)):
+        yield Trap(
+            f"a gradient that is wrong at x > 0{name}",
+            "broken",
+            product(side, side, side),
+            on_one_side,
+            {"init": -jnp.ones(3), **options},
+        )
     of_both = Truth(np.full(3, 0.5), np.full(3, 0.5))
     yield Trap("a prior without gradient", "broken", of_both, no_prior, start)
     yield Trap(
@@ -510,6 +557,31 @@ def tails() -> Iterator[Trap]:
     kink = (lambda x: np.maximum(-20.0 * x, x), -5.0, 50.0)
     yield Trap("a lopsided kink", "sound", product(kink, kink), lopsided, {"init": jnp.ones(2)})
 
+    def steep(x):
+        return jnp.sum(jnp.exp(jnp.abs(x)))
+
+    def quartic(x):
+        return jnp.sum(x**4)
+
+    def cusp(x):
+        return 2.0 * jnp.sum(jnp.sqrt(jnp.abs(x)))
+
+    def of_two_scales(x):
+        narrow = jnp.log(0.9) - 0.5 * jnp.square(x)
+        wide = jnp.log(0.1 / 30.0) - 0.5 * jnp.square(x / 30.0)
+        return -jnp.sum(jnp.logaddexp(narrow, wide))
+
+    others = {
+        "U grows like exp |x|": (steep, lambda x: np.exp(abs(x)), 6.0),
+        "a quartic": (quartic, lambda x: x**4, 5.0),
+        "a cusp": (cusp, lambda x: 2.0 * np.sqrt(abs(x)), 400.0),
+    }
+    for name, (U, of_one, far) in others.items():
+        truth = product(*[(of_one, -far, far)] * 2)
+        yield Trap(name, "sound", truth, U, {"init": jnp.ones(2)})
+    mixed = Truth(np.zeros(2), np.full(2, 0.9 + 0.1 * 900.0))
+    yield Trap("two scales in one law", "sound", mixed, of_two_scales, {"init": jnp.ones(2)})
+
     def sparse(x):
         return 0.5 * jnp.sum(jnp.square(x - 0.5)) + 3.0 * jnp.sum(jnp.abs(x))
 
@@ -611,8 +683,12 @@ def improper() -> Iterator[Trap]:
     def ridge(x):
         return 0.5 * jnp.square(x[0] + x[1] - 1.0) + 0.5 * jnp.square(x[2])
 
+    def clipped(x):
+        return bowl(jnp.clip(x, -1.5, 1.5))
+
     laws = {
         "a flat U": (flat, 2),
+        "U of a clipped position": (clipped, 2),
         "one coordinate without a law": (half_flat, 2),
         "U flat on one side": (one_side, 2),
         "a bounded U": (bounded, 3),
@@ -649,6 +725,7 @@ def scales() -> Iterator[Trap]:
         return Trap(name, kind, truth, U, {"init": jnp.full(len(sds), mean) + sds, **options})
 
     yield of_sds("condition 1e6 in 100 dimensions", np.geomspace(1.0, 1e-3, 100))
+    yield of_sds("condition 1e4 in 1000 dimensions", np.geomspace(1.0, 1e-2, 1000))
     yield of_sds("a scale of 1e-12", [1e-12, 1e-12, 2e-12])
     yield of_sds("a scale of 1e12", [1e12, 1e12, 2e12])
     yield of_sds("scales from 1e-8 to 1e8", np.geomspace(1e-8, 1e8, 5))
@@ -718,6 +795,37 @@ def _outliers(x):
     return x
 
 
+def _products(rows):
+    """Two weights of which only the product is seen, so that there are two modes alike."""
+    rng = np.random.default_rng(5)
+    x = rng.normal(size=(rows, 1)).astype(np.float32)
+    y = (2.0 * x[:, 0] + rng.normal(size=rows)).astype(np.float32)
+    posterior = sundman.Posterior(
+        lambda w, x: x[:, 0] * w[0] * w[1],
+        data=(x, y),
+        likelihood=sundman.likelihoods.gaussian(1.0),
+        prior=sundman.priors.gaussian(1.0),
+    )
+    square, cross = float(np.sum(np.square(x, dtype=np.float64))), float(np.sum(x[:, 0] * y))
+    log_w = np.linspace(-2.0, 2.0, 2001)[:, None]  # of one weight; the product is given
+    product = cross / square + np.linspace(-8.0, 8.0, 401) / np.sqrt(square)
+    one, other = np.exp(log_w), product / np.exp(log_w)
+    log_p = -0.5 * (one**2 + other**2) - 0.5 * square * (product - cross / square) ** 2
+    p = np.exp(log_p - log_p.max())  # d log w d product is the area
+    variances = np.array([np.sum(p * one**2), np.sum(p * other**2)]) / p.sum()
+    truth = Truth(np.zeros(2), variances)
+    starts = jnp.array([[1.4, 1.4]] * 2 + [[-1.4, -1.4]] * 2)
+    for name, kind, init in (("one", "hidden", starts[0]), ("both", "broken", starts)):
+        options = {"init": init, "per_chain": init.ndim == 2}
+        yield Trap(
+            f"a product of two weights, {rows:,} rows, chains in {name}",
+            kind,
+            truth,
+            posterior,
+            options,
+        )
+
+
 def posteriors() -> Iterator[Trap]:
     """Regressions, on all rows and on minibatches."""
 
@@ -736,6 +844,29 @@ def posteriors() -> Iterator[Trap]:
     yield regression("20,000 rows, batches of 200", many, many_truth, batch_size=200, **plain)
     yield regression("20,000 rows, batches of 20", many, many_truth, batch_size=20, **plain)
     yield regression("20,000 rows, nothing else said", many, many_truth)
+
+    def half(w, x):
+        outputs = x @ w
+        return 0.5 * outputs + 0.5 * jax.lax.stop_gradient(outputs)
+
+    wrong = usual.replace(apply=half)
+    yield regression("a model with half its gradient", wrong, truth, "broken")
+    yield regression(
+        "a model with half its gradient, minibatches", wrong, truth, "broken", batch_size=50
+    )
+    yield regression(
+        "a model with half its gradient, sgld",
+        wrong,
+        truth,
+        "broken",
+        sampler=sundman.sgld(2e-5),
+        batch_size=50,
+        burn_in=4000,
+    )
+    wrong_of_many = many.replace(apply=half)
+    yield regression("20,000 rows, half their gradient", wrong_of_many, many_truth, "broken")
+    for rows in (200, 20_000):
+        yield from _products(rows)
 
     weaker = sundman.likelihoods.gaussian(np.sqrt(10.0))
     yield regression(
