@@ -86,7 +86,7 @@ docs-test: $(VENV)/.test-installed
 
 # Outputs and figures of the pages that show what their code prints, made anew.
 docs-figures: $(VENV)/.test-installed
-	$(BIN)/python docs/pages.py docs/start.md docs/concepts.md docs/weights.md docs/diagnostics.md $(wildcard docs/tutorials/*.md)
+	$(BIN)/python docs/pages.py docs/start.md docs/concepts.md docs/bias.md docs/diagnostics.md $(wildcard docs/tutorials/*.md)
 
 constraints: $(VENV)/.test-installed $(VENV)/.lint-installed $(VENV)/.docs-installed $(BENCH)/.installed
 	for python in $(BIN)/python $(BENCH)/bin/python; do \

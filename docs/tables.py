@@ -21,7 +21,7 @@ from sundman.recipes.registry import ordered
 _ROOT = Path(__file__).parents[1]
 _PAGES = (
     *("README.md", "docs/samplers.md", "docs/cli.md"),
-    *("docs/api/samplers.md", "docs/api/integrators.md"),
+    "docs/api/samplers.md",
 )
 
 

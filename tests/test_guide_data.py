@@ -13,7 +13,8 @@ import pytest
 from sundman import data
 from sundman.data import base
 
-GUIDE = (Path(__file__).parents[1] / "docs" / "adding-data.md").read_text()
+PAGE = (Path(__file__).parents[1] / "docs" / "extending.md").read_text()
+GUIDE = PAGE.split("\n## A data set\n")[1].split("\n## ")[0]
 FUNCTION, REGISTRATION = re.findall(r"```python\n(.*?)```", GUIDE, flags=re.S)
 
 

@@ -18,7 +18,8 @@ from sundman import priors
 from sundman.priors import base
 
 TESTS = Path(__file__).parent
-GUIDE = (TESTS.parent / "docs" / "adding-prior.md").read_text()
+PAGE = (TESTS.parent / "docs" / "extending.md").read_text()
+GUIDE = PAGE.split("\n## A prior\n")[1].split("\n## ")[0]
 MODULE, REGISTRATION, DENSITY_ROW, GRADIENT_ROW = re.findall(
     r"```python\n(.*?)```", GUIDE, flags=re.S
 )

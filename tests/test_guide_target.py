@@ -19,7 +19,8 @@ import sundman
 from sundman import targets
 from sundman.targets import base
 
-GUIDE = (Path(__file__).parents[1] / "docs" / "adding-target.md").read_text()
+PAGE = (Path(__file__).parents[1] / "docs" / "extending.md").read_text()
+GUIDE = PAGE.split("\n## A target\n")[1].split("\n## ")[0]
 MODULE, REGISTRATION, ROW = re.findall(r"```python\n(.*?)```", GUIDE, flags=re.S)
 NAME = "sundman.targets.ring"
 

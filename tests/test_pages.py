@@ -23,16 +23,14 @@ PAGES = {
 }
 LANGUAGES = {"markdown", "python", "bash", "text", "toml"}
 # These are followed by tests of their own, which put what they add into the library.
-FOLLOWED = {f"docs/adding{each}.md" for each in ("", "-data", "-prior", "-target")}
+FOLLOWED = {"docs/adding.md", "docs/extending.md"}
 # Pages whose program is done in three seconds, and in five; the others are slow tests.
 QUICK = {
-    "docs/api/watch.md",
-    "docs/lag.md",
+    "docs/api/run.md",
     "docs/noise.md",
-    "docs/optimizers.md",
     "docs/samplers.md",
 }
-LONG = {"docs/api/report.md", "docs/targets.md"}
+LONG = {"docs/api/results.md", "docs/targets.md"}
 MARKS = {name: [] for name in QUICK} | {name: [pytest.mark.long] for name in LONG}
 
 
@@ -139,7 +137,7 @@ def test_no_block_is_made_by_indenting(name: str) -> None:
 def test_few_blocks_are_not_run() -> None:
     """One that cannot run needs machines, devices or accounts; count it here when you add it."""
     not_run = Counter(name for name in PAGES for block in blocks(name) if block.not_run)
-    assert not_run == {"docs/index.md": 1, "docs/runs.md": 1, "docs/devices.md": 8}
+    assert not_run == {"docs/index.md": 1, "docs/runs.md": 1, "docs/devices.md": 5}
 
 
 @pytest.mark.parametrize("name", PAGES)
@@ -147,3 +145,13 @@ def test_links_to_the_repository_lead_to_files(name: str) -> None:
     text = PAGES[name].read_text(encoding="utf-8")
     for path in re.findall(r"github.com/sundman-project/sundman/(?:blob|raw)/main/([^)#]+)", text):
         assert (ROOT / path).is_file(), path
+
+
+STUDIES = [str(path.relative_to(ROOT)) for path in ROOT.glob("studies/*/*.md")]
+
+
+@pytest.mark.parametrize("name", ["studies/README.md", "CONTRIBUTING.md", "SECURITY.md", *STUDIES])
+def test_relative_links_beside_the_pages_lead_to_files(name: str) -> None:
+    page = ROOT / name
+    for path in re.findall(r"\]\(([^)#:\s]+)(?:#[^)]*)?\)", page.read_text(encoding="utf-8")):
+        assert (page.parent / path).exists(), path

@@ -241,7 +241,18 @@ def _sgld(
     rows = 2.0 * SGLD_BATCH * 4 * steps * 1.1
     if draws.diverged.any():
         return {"ess": 0.0, "beyond": math.inf, "sd_error": math.inf}, seconds, rows
-    return scores.score(x, draws.weight, known), seconds, rows
+    found = scores.score(x, draws.weight, known)
+    return {**found, "ess": min(found["ess"], _softest(x, known))}, seconds, rows
+
+
+def _softest(x: np.ndarray, known: Truth) -> float:
+    """Effective draws along the widest direction, where SGLD is an autoregression of order 1.
+
+    Batches of draws would have to be far longer than its memory.
+    """
+    along = (x - known.mean) @ np.linalg.eigh(known.covariance)[1][:, -1]
+    correlation = np.sum(along[:, 1:] * along[:, :-1]) / np.sum(np.square(along[:, 1:]))
+    return float(along.size * max(1.0 - correlation, 0.0) / (1.0 + correlation))
 
 
 def of_sgld_grid(problem: Problem, known: Truth) -> dict[str, Any]:

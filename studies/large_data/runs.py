@@ -28,7 +28,7 @@ MEAN, SD, EIGENVALUE = 0.05, 0.03, 0.05  # errors that are allowed; the last bey
 
 def path_of(name: str, seed: int) -> Path:
     """Where the row of a run is kept."""
-    return truth.RESULTS / "runs" / f"{name}-seed-{seed}.json"
+    return truth.RESULTS / "rows" / f"{name}-seed-{seed}.json"
 
 
 def flattened(position: Any) -> np.ndarray:
