@@ -232,6 +232,15 @@ def not_a_number() -> Iterator[Trap]:
         half_space,
         start,
     )
+    hand_made = {"sampler": sundman.baoab(0.3), "burn_in": 500}
+    for of in ("freeze", "restart"):
+        yield Trap(
+            f"U is NaN at x > 0.5, baoab, {of}",
+            "broken",
+            product((cut, -10.0, 10.0), _LINE, _LINE),
+            half_space,
+            {**start, **hand_made, "on_divergence": of},
+        )
     radius = (lambda r: np.where(r > 2.0, np.inf, _half(r) - np.log(r + 1e-300)), 0.0, 3.0)
     within = product(radius)
     of_one = (within.variance + within.mean**2) / 2.0
