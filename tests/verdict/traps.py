@@ -22,6 +22,7 @@ deviation: a bad verdict is no false alarm then.
 from __future__ import annotations
 
 import argparse
+import functools
 import time
 import warnings
 from collections.abc import Callable, Iterator
@@ -170,16 +171,20 @@ def gaussian_truth(mean: np.ndarray, covariance: np.ndarray) -> Truth:
     )
 
 
+@functools.cache
+def _moments_of(U: Callable[[np.ndarray], np.ndarray], low: float, high: float) -> tuple:
+    """Mean and variance of exp(-U) on an interval."""
+    x = np.linspace(low, high, 100_001)
+    energy = U(x)
+    p = np.exp(-(energy - np.nanmin(energy)))
+    p = np.nan_to_num(p) / np.nansum(p)
+    mean = float(p @ x)
+    return mean, float(p @ np.square(x - mean))
+
+
 def product(*laws: tuple[Callable[[np.ndarray], np.ndarray], float, float]) -> Truth:
     """Of coordinates that are independent, each with its U on an interval, by quadrature."""
-    found = []
-    for U, low, high in laws:
-        x = np.linspace(low, high, 400_001)
-        energy = U(x)
-        p = np.exp(-(energy - np.nanmin(energy)))
-        p = np.nan_to_num(p) / np.nansum(p)
-        mean = float(p @ x)
-        found.append((mean, float(p @ np.square(x - mean))))
+    found = [_moments_of(*law) for law in laws]
     mean, variance = np.transpose(found)
     return Truth(mean, variance)
 
