@@ -218,6 +218,9 @@ def test_what_goes_wrong_in_judging_costs_no_draws(key, monkeypatch):
     draws = sundman.sample(GAUSSIAN, sundman.sgld(0.01), key=key, steps=100)
     assert draws.verdict.status == "unknown"
     assert "ZeroDivisionError: by hand" in str(draws.verdict)
+    draws, _ = told(BAD["lost chains"][1], key)
+    assert draws.verdict.status == "bad"
+    assert [reason.check for reason in draws.verdict.reasons] == ["lost chains"]
 
 
 def test_a_verdict_in_words():
