@@ -37,7 +37,7 @@ def draw() -> None:
             if not there:
                 continue
             at = np.array([rows for rows, _ in there])
-            seconds = np.array([row["seconds_to"][goal] for _, row in there])
+            seconds = np.array([row["seconds_to"][goal][0] for _, row in there])
             axes.plot(at, seconds, color=color)
             for x, y, (_, row) in zip(at, seconds, there, strict=True):
                 face = "white" if row.get("extrapolated") else color

@@ -296,9 +296,9 @@ NAMES = (
         for units in ("standard", "raw")
     ),
     *(f"poisson-20-{units}-{rows}" for rows in ("2e4", "2e5") for units in ("standard", "raw")),
-    "bursts-20-standard-2e5",
     *(f"student-20-{units}-{rows}" for rows in ("2e4", "2e5") for units in ("standard", "raw")),
     *(f"hierarchical-{form}-{rows}" for rows in ("2e4", "2e5") for form in ("centred", "free")),
+    "bursts-20-standard-2e5",
 )
 """What the table has. ``free`` is the form that is not centred."""
 

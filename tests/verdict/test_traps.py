@@ -38,7 +38,8 @@ def test_all_traps():
 
 def _draws(sd, number=4000):
     x = np.random.default_rng(0).normal(size=(4, number, 2)) * sd
-    return Draws(x, np.ones(x.shape[:2]), {}, np.full(4, -1), None)
+    U = 0.5 * np.square(x).sum(axis=2)
+    return Draws(x, np.ones(x.shape[:2]), {"potential": U}, np.full(4, -1), None)
 
 
 def test_what_makes_an_answer_wrong():

@@ -129,7 +129,7 @@ def furthest(draws: sundman.Draws, truth: Truth | None) -> tuple[float, float]:
     """How far the worst mean or variance is off, and the largest error of a mean.
 
     The first in units of what makes an answer wrong, the second in standard deviations, of a
-    feature or a coordinate.
+    feature, a coordinate or U.
     """
     if truth is None or not (draws.column("weight") > 0).any():
         return np.inf, np.inf
@@ -148,8 +148,10 @@ def furthest(draws: sundman.Draws, truth: Truth | None) -> tuple[float, float]:
         change / np.maximum(ERRORS * error_of_square, 1e-300),
     )
     off = np.nan_to_num(np.maximum(off_mean, off_variance), nan=np.inf)
-    _, of_x, square_of_x = moments(np.where((weight > 0)[..., None], flat, 0.0), weight)
-    errors = np.concatenate([error / sd, of_x / np.sqrt(square_of_x)])
+    U = np.asarray(draws.column("potential"), np.float64)[..., None]
+    seen = np.where((weight > 0)[..., None], np.concatenate([U, flat], axis=2), 0.0)
+    _, of_seen, variance = moments(seen, weight)
+    errors = np.concatenate([error / sd, of_seen / np.sqrt(variance)])
     return float(off.max()), float(np.nan_to_num(errors, nan=np.inf).max())
 
 
