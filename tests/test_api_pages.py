@@ -20,6 +20,7 @@ ROOMS = (
         "contrib",
         "contrib.integrators",
         "contrib.metric_tensors",
+        "contrib.monitors",
         "metrics",
         "noise",
         "priors",

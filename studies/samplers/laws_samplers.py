@@ -30,8 +30,7 @@ from studies.samplers.laws_runs import (
     unweighted,
 )
 from sundman import clocks, contrib, integrators
-from sundman.clocks import monitors
-from sundman.contrib import curvature, metric_tensors
+from sundman.contrib import curvature, metric_tensors, monitors
 from sundman.estimate.moments import moments
 from sundman.noise import Stream, substream
 from sundman.noise import gaussian as normals

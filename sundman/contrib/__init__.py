@@ -8,7 +8,7 @@ change or go in any version. The first shelf knows nothing of them:
     sampler = contrib.psgld(1e-3)
 """
 
-from sundman.contrib import curvature, integrators, metric_tensors
+from sundman.contrib import curvature, integrators, metric_tensors, monitors
 from sundman.contrib.recipes import adam_sgld, psgld, sgrhmc, sgrld
 
 __all__ = [
@@ -16,6 +16,7 @@ __all__ = [
     "curvature",
     "integrators",
     "metric_tensors",
+    "monitors",
     "psgld",
     "sgrhmc",
     "sgrld",
