@@ -106,23 +106,34 @@ def rows(names: Sequence[str] = problems.NAMES) -> list[dict[str, Any]]:
 
 
 def table(found: Sequence[dict[str, Any]]) -> str:
-    """The rows as Markdown."""
+    """A line of Markdown for each posterior, the worst of its seeds."""
     lines = [
-        "| posterior | seed | mean / sd | sds | eigenvalues | of exact draws | effective draws | "
-        "verdict | seconds | passes |",
+        "| posterior | coordinates | mean / sd | sds | eigenvalues | of exact draws | "
+        "effective draws | good verdicts | seconds | passes |",
         "|---|---|---|---|---|---|---|---|---|---|",
     ]
-    for row in found:
-        if "error" in row:
-            lines.append(f"| {row['name']} | {row['seed']} | {row['error']} |" + " |" * 7)
+    for name in dict.fromkeys(row["name"] for row in found):
+        seeds = [row for row in found if row["name"] == name]
+        if errors := [row["error"] for row in seeds if "error" in row]:
+            lines.append(f"| {name} | {errors[0]} |" + " |" * 8)
             continue
-        low, high = row["eigenvalues"]
-        exact = row["exact_eigenvalues"]
+        ends, exact = (
+            np.array([row[field] for row in seeds])
+            for field in ("eigenvalues", "exact_eigenvalues")
+        )
+        worst = {
+            field: max(row[field] for row in seeds)
+            for field in ("mean_error", "sd_error", "coordinates", "rows_touched", "rows")
+        }
+        seconds = [row["seconds"] for row in seeds]
         lines.append(
-            f"| {row['name']} | {row['seed']} | {row['mean_error']:.3f} | {row['sd_error']:.1%} | "
-            f"{low:.2f} to {high:.2f} | {exact[0]:.2f} to {exact[1]:.2f} | {row['ess']:,.0f} | "
-            f"{'good' if row['ok'] else 'bad'} | {row['seconds']:.1f} | "
-            f"{row['rows_touched'] / row['rows']:,.1f} |"
+            f"| {name} | {worst['coordinates']} | {worst['mean_error']:.3f} | "
+            f"{worst['sd_error']:.1%} | {ends[:, 0].min():.2f} to {ends[:, 1].max():.2f} | "
+            f"{exact[:, 0].min():.2f} to {exact[:, 1].max():.2f} | "
+            f"{min(row['ess'] for row in seeds):,.0f} | "
+            f"{sum(row['ok'] for row in seeds)} of {len(seeds)} | "
+            f"{min(seconds):.0f} to {max(seconds):.0f} | "
+            f"{worst['rows_touched'] / worst['rows']:,.0f} |"
         )
     return "\n".join(lines)
 
