@@ -124,7 +124,7 @@ def _rows_of(posterior: Posterior, index: Array) -> tuple[PyTree, PyTree]:
     return take_rows((data.x, data.y), index)
 
 
-@partial(jax.jit, static_argnames=("rows", "shuffled"))
+@partial(jax.jit, static_argnames=("rows",))
 def _piece(
     posterior: Posterior,
     example: PyTree,
@@ -133,16 +133,16 @@ def _piece(
     first: Array,
     end: Array,
     key: Array,
+    shuffled: Array,
     *,
     rows: int,
-    shuffled: bool,
 ) -> tuple[Array, Array, Array]:
     """Sums over some rows of l_i - l_i(reference), of their gradients, and of l_i(reference)."""
     unravel = ravel_pytree(example)[1]
     index = first + jnp.arange(rows)
     real = index < end
-    if shuffled:
-        index = permute(jnp.where(real, index, 0), key, posterior.size)
+    other = permute(jnp.where(real, index, 0), key, posterior.size)
+    index = jnp.where(shuffled, other.astype(index.dtype), index)
     x, y = _rows_of(posterior, index)
 
     def losses(flat: Array) -> Array:
@@ -150,12 +150,8 @@ def _piece(
 
     there = losses(reference)
 
-    def one(flat: Array) -> tuple[Array, Array]:
-        here, back = jax.vjp(losses, flat)
-        return jnp.sum(here - there), back(jnp.ones_like(here))[0]
-
-    change, slopes = lax.map(one, at)
-    return change, slopes, jnp.sum(there)
+    here, back = jax.vjp(losses, at)
+    return jnp.sum(here - there), back(jnp.ones_like(here))[0], jnp.sum(there)
 
 
 @jax.jit
@@ -168,8 +164,8 @@ def _prior(
     def potential(flat: Array) -> Array:
         return -posterior.log_prior(unravel(flat))
 
-    values, slopes = jax.vmap(jax.value_and_grad(potential))(at)
-    return values - potential(reference), slopes
+    value, slope = jax.value_and_grad(potential)(at)
+    return value - potential(reference), slope
 
 
 def full_pass(
@@ -194,28 +190,33 @@ def full_pass(
       U, less U at the reference, and the gradient, with the likelihood's part of it.
     """
     dtype = ravel_pytree(example)[0].dtype
-    positions, other = np.asarray(at, dtype), np.asarray(reference, dtype)
+    other = np.asarray(reference, dtype)
     end = posterior.size if rows is None else min(rows, posterior.size)
     size = int(np.clip(_ELEMENTS // max(at.shape[1], 1), 256, _ROWS))
-    change, slopes, whole = np.zeros(len(at)), np.zeros(at.shape), 0.0
-    for first in range(0, end, size):
-        part = _piece(
-            posterior,
-            example,
-            positions,
-            other,
-            np.int32(first),
-            np.int32(end),
-            np.zeros(2, np.uint32) if key is None else key,
-            rows=size,
-            shuffled=end < posterior.size,
-        )
-        one, two, three = (np.asarray(each, np.float64) for each in part)
-        change, slopes, whole = change + one, slopes + two, whole + float(three)
+    values, grads, losses, whole = np.zeros(len(at)), np.zeros(at.shape), np.zeros(at.shape), 0.0
     scale = posterior.size / end
-    change, slopes, whole = scale * change, scale * slopes, scale * whole
-    values, pull = (np.asarray(a, np.float64) for a in _prior(posterior, example, positions, other))
-    return FullPass(change + values, slopes + pull, slopes, whole)
+    words = np.zeros(2, np.uint32) if key is None else key
+    for number, position in enumerate(np.asarray(at, dtype)):  # one program, however many there are
+        change, slope, whole = 0.0, np.zeros(at.shape[1]), 0.0
+        for first in range(0, end, size):
+            found = _piece(
+                posterior,
+                example,
+                position,
+                other,
+                np.int32(first),
+                np.int32(end),
+                words,
+                np.bool_(end < posterior.size),
+                rows=size,
+            )
+            one, two, three = (np.asarray(each, np.float64) for each in found)
+            change, slope, whole = change + float(one), slope + two, whole + float(three)
+        prior = _prior(posterior, example, position, other)
+        value, pull = (np.asarray(each, np.float64) for each in prior)
+        values[number], losses[number] = scale * change + float(value), scale * slope
+        grads[number] = losses[number] + pull
+    return FullPass(values, grads, losses, scale * whole)
 
 
 @jax.jit

@@ -47,7 +47,7 @@ _NEWTON_STEPS, _FULL_PASSES, _HALVINGS = 40, 8, 8
 _NEAR = 0.05  # of a squared distance of d: the centre is a quarter of a sd from the mode
 _NEAR_WIDE = 0.2  # in many dimensions, where minibatches are noisier anyway
 _SAME = 25.0  # times the squared distance that chance makes: modes further apart are two
-_DRAWS, _ROWS_OF_DRAW = 64, 128
+DRAWS_OF_NOISE, ROWS_OF_NOISE = 64, 128  # positions, and rows of each
 _USUAL_STEP, _USUAL_FRICTION = 0.5, 0.6  # in coordinates of unit size, without noise
 _HEAT = 0.1  # that noise may bring in, before it is taken out
 _FEWEST, _OVERHEAD = 64, 300  # rows of a batch; what a step costs besides, in rows
@@ -277,7 +277,7 @@ class _Search:
         there = full_pass(posterior, example, position[None], position)
         scale = inverse_root(self._curvature(position, position, self.last).hessian)
         draws = position + math.sqrt(temperature) * self._normals() @ scale.T
-        noise = row_noise(posterior, example, draws, position, scale, self.key, rows=_ROWS_OF_DRAW)
+        noise = row_noise(posterior, example, draws, position, scale, self.key, rows=ROWS_OF_NOISE)
         plain, change = loudest(noise)
         chosen = batch_size or _batch_size(change, temperature, posterior.size)
         if not forced:
@@ -296,7 +296,7 @@ class _Search:
 
     def _normals(self) -> np.ndarray:
         words = np.asarray(self.key, np.uint32)
-        return np.random.default_rng(words.tolist()).normal(size=(_DRAWS, self.size))
+        return np.random.default_rng(words.tolist()).normal(size=(DRAWS_OF_NOISE, self.size))
 
 
 def _find_wide(

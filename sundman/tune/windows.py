@@ -18,7 +18,7 @@ from sundman.gradients.full_data import curvature, full_pass, row_noise, spots
 from sundman.noise import Purpose, Stream, fold, gaussian, substream
 from sundman.tune import scales
 from sundman.tune.auto import CLOCK_M, Auto, WarmUpWindow
-from sundman.tune.centre import FLOOR, rows_of_hessian
+from sundman.tune.centre import DRAWS_OF_NOISE, FLOOR, ROWS_OF_NOISE, rows_of_hessian
 from sundman.tune.loops import (
     MOST_SUB_WINDOWS,
     SUB,
@@ -61,7 +61,7 @@ _FIXED_BATCHES = 16  # on which U is compared from block to block of the descent
 _SPOTS_OF_CHAIN = 4  # positions of the last window at which all rows are looked at
 _SURE, _MOVES = 5.0, 3  # errors beyond which chains are beside the mode; how often they are moved
 _RECENTRED = 3  # windows before the one after which the control variate moves
-_POSITIONS, _ROWS_OF_NOISE = 256, 128  # by which the noise of a control variate is known to 2%
+_POSITIONS = 256  # by which the noise of a control variate is known to 2%
 _ROW_NUMBERS = 2**24  # kept of positions, of gradients and of their changes
 
 
@@ -340,17 +340,22 @@ def _noise_at(problem: Problem, warm: WarmUp, positions: np.ndarray) -> np.ndarr
     assert problem.centre is not None
     every = positions.reshape(-1, warm.coordinates)
     some = every[:: max(1, len(every) // _POSITIONS)][:_POSITIONS]
-    noise = row_noise(
-        problem.posterior,
-        problem.example,
-        some,
-        warm.anchor[0],
-        warm.scale,
-        _words(warm),
-        rows=_ROWS_OF_NOISE,
-    )
+    change = np.zeros_like(warm.scale)
+    ends = range(DRAWS_OF_NOISE, len(some) + 1, DRAWS_OF_NOISE)  # of a size compiled before
+    parts = [some[end - DRAWS_OF_NOISE : end] for end in ends] or [some]
+    for number, part in enumerate(parts):
+        noise = row_noise(
+            problem.posterior,
+            problem.example,
+            part,
+            warm.anchor[0],
+            warm.scale,
+            fold(_words(warm), number, Purpose.ROWS),
+            rows=ROWS_OF_NOISE,
+        )
+        change += noise.change / len(parts)
     back = np.linalg.inv(warm.scale)
-    return back.T @ noise.change @ back / problem.centre.batch_size
+    return back.T @ change @ back / problem.centre.batch_size
 
 
 def _with_hessian(problem: Problem, warm: WarmUp) -> WarmUp:
