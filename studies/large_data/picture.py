@@ -1,4 +1,4 @@
-"""The picture of seconds to 10,000 effective draws against the number of rows.
+"""The picture of processor seconds to 10,000 effective draws against the number of rows.
 
 python -m studies.large_data.picture
 """
@@ -37,7 +37,7 @@ def draw() -> None:
             if not there:
                 continue
             at = np.array([rows for rows, _ in there])
-            seconds = np.array([row["seconds_to"][goal][0] for _, row in there])
+            seconds = np.array([row["seconds_to"][goal][1] for _, row in there])
             axes.plot(at, seconds, color=color)
             for x, y, (_, row) in zip(at, seconds, there, strict=True):
                 face = "white" if row.get("extrapolated") else color
@@ -53,7 +53,7 @@ def draw() -> None:
                 annotation_clip=False,
             )
         axes.set(xscale="log", yscale="log", xlabel="rows of data")
-        axes.set_title("Seconds to 10,000 effective draws, from a cold process")
+        axes.set_title("Processor seconds to 10,000 effective draws, from a cold process")
         FIGURE.parent.mkdir(parents=True, exist_ok=True)
         figure.savefig(FIGURE, metadata={"Date": None, "Creator": None})
         plt.close(figure)
