@@ -13,7 +13,7 @@ import sys
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
-from sundman import citations, integrators
+from sundman import citations, contrib, integrators
 from sundman.cli.samplers import names_by_kind
 from sundman.recipes import Recipe
 from sundman.recipes.registry import ordered
@@ -37,10 +37,15 @@ def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     return "\n".join(line.replace("| --- ", "|---").replace("--- |", "---|") for line in text)
 
 
+def first_shelf() -> list[Recipe]:
+    """The recipes that are not in contrib."""
+    return [each for each in ordered() if not each.make.__module__.startswith(contrib.__name__)]
+
+
 def short() -> str:
     """A row for each integrator, with the recipes that use it by their clocks."""
     by_integrator: dict[type, list[Recipe]] = {}
-    for each in ordered():
+    for each in first_shelf():
         by_integrator.setdefault(each.integrator, []).append(each)
 
     def cell(recipes: Iterable[Recipe]) -> str:
@@ -96,7 +101,7 @@ def _api(path: str, names: Iterable[str], **options: str) -> str:
 def recipes_api() -> str:
     """The API page of the recipes."""
     headless = {"show_root_heading": "false", "show_root_toc_entry": "false"}
-    return _api("sundman", (each.name for each in ordered()), **headless)
+    return _api("sundman", (each.name for each in first_shelf()), **headless)
 
 
 def integrators_api() -> str:

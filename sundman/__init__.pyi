@@ -1,14 +1,13 @@
 """The public names of sundman. An export is one line here; it is imported when it is used."""
 
 from . import clocks as clocks
-from . import curvature as curvature
+from . import contrib as contrib
 from . import data as data
 from . import diagnosis as diagnosis
 from . import estimate as estimate
 from . import gradients as gradients
 from . import integrators as integrators
 from . import likelihoods as likelihoods
-from . import metric_tensors as metric_tensors
 from . import metrics as metrics
 from . import models as models
 from . import native as native
@@ -55,10 +54,6 @@ from .recipes.overdamped import lm as lm
 from .recipes.overdamped import sa_lm as sa_lm
 from .recipes.overdamped import sa_sgld as sa_sgld
 from .recipes.overdamped import sgld as sgld
-from .recipes.preconditioned import adam_sgld as adam_sgld
-from .recipes.preconditioned import psgld as psgld
-from .recipes.preconditioned import sgrhmc as sgrhmc
-from .recipes.preconditioned import sgrld as sgrld
 from .run import sample as sample
 from .run.disk_sink import Interrupted as Interrupted
 from .run.hosts import HostLostError as HostLostError

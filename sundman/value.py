@@ -244,7 +244,8 @@ def _constructor(cls: type[Value]) -> str:
     module = cls.__module__.split(".")
     if module[0] != "sundman" or len(module) < 2:
         return cls.__qualname__
-    return f"{cls.room or module[1]}.{public_name(cls)}"
+    room = cls.room or ".".join(module[1:3] if module[1] == "contrib" else module[1:2])
+    return f"{room}.{public_name(cls)}"
 
 
 def _arguments(value: Value) -> Iterator[str]:

@@ -79,7 +79,7 @@ ONLY_GAUSSIAN = ("twenty", "star", "funnel", "mixture")
 EVERY = ("line", "plane", *ONLY_GAUSSIAN)
 
 
-METRIC = sundman.metric_tensors.diagonal(
+METRIC = sundman.contrib.metric_tensors.diagonal(
     lambda params: jax.tree.map(lambda x: (2.0 + x**2) / (1.0 + x**2), params),
     slope="elementwise",
 )
@@ -113,13 +113,17 @@ SAMPLERS: dict[str, Row] = {
         lambda h, T, g: sundman.sa_sgld(h, temperature=T, blockwise=True, **_clock(h, g)),
         unfair=EVERY,  # one array: the same as sa_sgld there; tests/law/test_blockwise.py has two
     ),
-    "psgld": Row(lambda h, T, g: sundman.psgld(h * g**0.5, T, decay=0.5, eps=0.2 * g**0.5)),
+    "psgld": Row(lambda h, T, g: sundman.contrib.psgld(h * g**0.5, T, decay=0.5, eps=0.2 * g**0.5)),
     "adam_sgld": Row(
-        lambda h, T, g: sundman.adam_sgld(h * g**0.5, T, beta1=0.5, beta2=0.5, eps=0.2 * g**0.5),
+        lambda h, T, g: sundman.contrib.adam_sgld(
+            h * g**0.5, T, beta1=0.5, beta2=0.5, eps=0.2 * g**0.5
+        ),
     ),
-    "sgrld": Row(lambda h, T, g: sundman.sgrld(h, T, metric=METRIC)),
-    "sa_sgrld": Row(lambda h, T, g: _adaptive(sundman.integrators.sgrld(T, metric=METRIC), h, g)),
-    "sgrhmc": Row(lambda h, T, g: sundman.sgrhmc(h, T, metric=METRIC, gamma=2.0)),
+    "sgrld": Row(lambda h, T, g: sundman.contrib.sgrld(h, T, metric=METRIC)),
+    "sa_sgrld": Row(
+        lambda h, T, g: _adaptive(sundman.contrib.integrators.sgrld(T, metric=METRIC), h, g)
+    ),
+    "sgrhmc": Row(lambda h, T, g: sundman.contrib.sgrhmc(h, T, metric=METRIC, gamma=2.0)),
     "cyclical_sgld": Row(
         lambda h, T, g: sundman.cyclical_sgld(temperature=T, **_in_cycles(h)), unfair=ONLY_GAUSSIAN
     ),

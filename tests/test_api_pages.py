@@ -16,7 +16,18 @@ from docs import tables
 
 ROOMS = (
     *("clocks", "clocks.monitors", "data", "diagnosis", "estimate", "gradients", "integrators"),
-    *("metric_tensors", "metrics", "noise", "priors", "recipes", "targets", "watch"),
+    *(
+        "contrib",
+        "contrib.integrators",
+        "contrib.metric_tensors",
+        "contrib.monitors",
+        "metrics",
+        "noise",
+        "priors",
+        "recipes",
+        "targets",
+        "watch",
+    ),
 )
 PACKAGES = [sundman, *(importlib.import_module(f"sundman.{room}") for room in ROOMS)]
 ROOT = Path(__file__).parents[1]
@@ -46,11 +57,11 @@ def members(path: str, names: str) -> list[object]:
 PROTOCOLS = {
     sundman.clocks.Clock: ["init", "tick"],
     sundman.clocks.monitors.Monitor: ["init", "measure"],
-    sundman.curvature.Curvature: ["__call__"],
+    sundman.contrib.curvature.Curvature: ["__call__"],
     sundman.gradients.GradientEstimator: ["__call__", "evaluate"],
     sundman.integrators.Integrator: ["init", "move", "weigh"],
     sundman.likelihoods.Likelihood: ["log_hyper", "log_prob", "predict", "check_targets"],
-    sundman.metric_tensors.Metric: ["root_times", "divergence", "root_divergence"],
+    sundman.contrib.metric_tensors.Metric: ["root_times", "divergence", "root_divergence"],
     sundman.priors.Prior: ["hyper", "log_density", "of_squares"],
     sundman.watch.Watcher: ["start", "block", "event", "close"],
 }
@@ -69,7 +80,16 @@ def test_all_that_is_public_is_on_a_page(package: ModuleType) -> None:
     assert {name for name in missing if callable(public[name])} == set()
 
 
-MODULES = (*ROOMS, "curvature", "likelihoods", "models", "native", "plot", "posterior", "value")
+MODULES = (
+    *ROOMS,
+    "contrib.curvature",
+    "likelihoods",
+    "models",
+    "native",
+    "plot",
+    "posterior",
+    "value",
+)
 
 
 def exported(module: ModuleType) -> Iterator[tuple[str, Callable[..., object], tuple[type, ...]]]:

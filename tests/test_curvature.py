@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from sundman import curvature
+from sundman.contrib import curvature
 from sundman.noise import Stream
 from sundman.value import Number, Value
 
@@ -88,8 +88,8 @@ def test_equal_parts_compare_equal():
 
 
 def test_repr_shows_how_to_make_it():
-    assert repr(curvature.probed(potential, 2)) == "curvature.probed(potential, 2)"
-    assert repr(curvature.exact(Well(2.0))) == "curvature.exact(Well(2.0))"
+    assert repr(curvature.probed(potential, 2)) == "contrib.curvature.probed(potential, 2)"
+    assert repr(curvature.exact(Well(2.0))) == "contrib.curvature.exact(Well(2.0))"
 
 
 @pytest.mark.parametrize("of", [Well, lambda k: Well(2 * k).half], ids=["value", "method"])

@@ -121,3 +121,12 @@ def test_a_run_ends_when_it_is_done_and_is_made_longer(tmp_path, capsys):
     out = capsys.readouterr().out
     assert "Its rule, ess=100, rhat=1.02, seconds=60, was met after" in out
     assert "Its rule, ess=400, was met after" in out
+
+
+@pytest.mark.long
+def test_many_rows(capsys):
+    draws = load("many_rows").main(rows=20_000, steps=2_000)
+    assert draws.tuning.control_variate.noise < 0.5
+    assert draws.verdict.ok, draws.verdict
+    off = float(capsys.readouterr().out.split("coefficients lie ")[1].split()[0])
+    assert 0.3 < off < 1.4  # the mean of 20 half-normal numbers, 0.80 with an error of 0.14

@@ -7,8 +7,9 @@ import pytest
 from jax.flatten_util import ravel_pytree
 
 import sundman
-from sundman import check, curvature, metric_tensors
-from sundman.metric_tensors import Metric
+from sundman import check
+from sundman.contrib import curvature, metric_tensors
+from sundman.contrib.metric_tensors import Metric
 from sundman.noise import Stream
 from sundman.value import Number, Value
 
@@ -235,8 +236,10 @@ def test_other_metrics_differ():
 
 
 def test_repr_names_functions_and_shows_numbers():
-    assert repr(metric_tensors.monge(potential, 0.7)) == "metric_tensors.monge(potential, 0.7)"
-    assert repr(metric_tensors.dense(matrix)) == "metric_tensors.dense(matrix)"
+    assert (
+        repr(metric_tensors.monge(potential, 0.7)) == "contrib.metric_tensors.monge(potential, 0.7)"
+    )
+    assert repr(metric_tensors.dense(matrix)) == "contrib.metric_tensors.dense(matrix)"
 
 
 @pytest.mark.long
@@ -296,7 +299,7 @@ def test_numbers_of_a_metric_are_leaves(make, numbers):
     ],
 )
 def test_a_metric_that_is_none_is_refused_at_the_first_position(metric, position, message):
-    for make in (sundman.integrators.sgrld, sundman.integrators.sgrhmc):
+    for make in (sundman.contrib.integrators.sgrld, sundman.contrib.integrators.sgrhmc):
         with pytest.raises(ValueError, match=message):
             make(metric=metric).init(position)
 
@@ -315,13 +318,13 @@ def test_a_metric_that_is_none_is_refused_at_the_first_position(metric, position
             "prior_precision=0.0",
         ),
         (
-            lambda: sundman.integrators.sgrld(metric=information),
+            lambda: sundman.contrib.integrators.sgrld(metric=information),
             TypeError,
-            "sundman.metric_tensors",
+            "sundman.contrib.metric_tensors",
         ),
-        (lambda: sundman.integrators.sgrhmc(metric="fisher"), TypeError, "metric='fisher'"),
+        (lambda: sundman.contrib.integrators.sgrhmc(metric="fisher"), TypeError, "metric='fisher'"),
         (
-            lambda: sundman.integrators.sgrld(metric=metric_tensors.monge),
+            lambda: sundman.contrib.integrators.sgrld(metric=metric_tensors.monge),
             TypeError,
             r"metric=monge\(...\)",
         ),

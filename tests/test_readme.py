@@ -27,7 +27,7 @@ def test_the_examples_run_and_sample_the_posterior(capsys, tmp_path, monkeypatch
     tuned, stored, looped = examples()
     exec(compile(tuned, "README.md", "exec"), names)
     out = capsys.readouterr().out
-    assert "BAOAB with noisy gradients" in out
+    assert "BAOAB with exact gradients" in out
     assert "No reason was found to distrust this run." in out
     assert "±" in out
     exec(compile(stored, "README.md", "exec"), names)

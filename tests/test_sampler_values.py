@@ -437,8 +437,10 @@ class TestAsUsed:
         "make",
         [
             lambda h: sundman.replica_exchange_sgld(h),
-            lambda h: sundman.sgrld(h, metric=sundman.metric_tensors.monge(bowl, 0.1)),
-            lambda h: sundman.psgld(h, curvature=sundman.curvature.exact(bowl)),
+            lambda h: sundman.contrib.sgrld(
+                h, metric=sundman.contrib.metric_tensors.monge(bowl, 0.1)
+            ),
+            lambda h: sundman.contrib.psgld(h, curvature=sundman.contrib.curvature.exact(bowl)),
         ],
         ids=["replicas", "metric", "curvature"],
     )

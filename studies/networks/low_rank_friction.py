@@ -118,7 +118,9 @@ def rows(prior: str, batch: int) -> dict[str, Row]:
         twice = {TWICE: low_rank(2 * STEP[batch][prior], learn_after=5)}
         return {**ours, **twice, **grid}
     grid |= {
-        f"pSGLD {h:g}": Row(lambda _, h=h: sundman.psgld(sundman.LearningRate(h)), f"h {h:g}")
+        f"pSGLD {h:g}": Row(
+            lambda _, h=h: sundman.contrib.psgld(sundman.LearningRate(h)), f"h {h:g}"
+        )
         for h in PSGLD
     }
     variants = VARIANTS if prior == "gaussian" else {LATE: {}}

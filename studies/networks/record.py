@@ -79,7 +79,10 @@ SAMPLERS: dict[str, tuple[Build, tuple[float, ...]]] = {
         lambda h: sundman.samadams(LearningRate(h), gamma=GAMMA, **WITH_CLOCK),
         (2.5e-4, 1e-3, 4e-3, 1.6e-2),
     ),
-    "psgld": (lambda h: sundman.psgld(LearningRate(h)), (0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0)),
+    "psgld": (
+        lambda h: sundman.contrib.psgld(LearningRate(h)),
+        (0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0),
+    ),
     "auto": (lambda _: None, (0.0,)),  # tunes itself
 }
 

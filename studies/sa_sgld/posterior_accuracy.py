@@ -104,7 +104,7 @@ ROWS: dict[str, Row] = {
     "SGLD": Row(lambda _: sundman.sgld(_rate(_RATE)), _LANGEVIN),
     "SA-SGLD": Row(lambda _: sundman.sa_sgld(_rate(_RATE), **_CLOCK), f"dtau {_RATE}, {_PSI}"),
     "LM": Row(lambda _: sundman.lm(_rate(_RATE)), _LANGEVIN),
-    "pSGLD": Row(lambda _: sundman.psgld(_rate(0.7)), "h .7"),
+    "pSGLD": Row(lambda _: sundman.contrib.psgld(_rate(0.7)), "h .7"),
     "cyclical SGLD": Row(
         lambda _: sundman.cyclical_sgld(_rate(0.1), cycle=2500), "h .1, cycles of 2500 steps"
     ),

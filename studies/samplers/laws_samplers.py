@@ -29,8 +29,8 @@ from studies.samplers.laws_runs import (
     run,
     unweighted,
 )
-from sundman import clocks, curvature, integrators, metric_tensors
-from sundman.clocks import monitors
+from sundman import clocks, contrib, integrators
+from sundman.contrib import curvature, metric_tensors, monitors
 from sundman.estimate.moments import moments
 from sundman.noise import Stream, substream
 from sundman.noise import gaussian as normals
@@ -193,7 +193,7 @@ def psgld(settings: Settings) -> Values:
     well, eps = quartic(), settings["eps"]
     with jax.enable_x64(True):
         operator = limit(
-            lambda noise: integrators.psgld(1.0, decay=0.0, eps=eps, noise=noise),
+            lambda noise: contrib.integrators.psgld(1.0, decay=0.0, eps=eps, noise=noise),
             well.potential,
             square,
             0.04,
@@ -211,7 +211,7 @@ def psgld(settings: Settings) -> Values:
     rows: Values = {name: {} for name in corrections}
     for name, correction in corrections.items():
         for h in (4e-3, 1e-3, 2.5e-4):
-            sampler = sundman.psgld(h, decay=settings["decay"], eps=eps, **correction)
+            sampler = sundman.contrib.psgld(h, decay=settings["decay"], eps=eps, **correction)
             draws = run(target, sampler, settings, seed=351, steps=round(settings["time"] / h))
             x, y = coordinates(draws)
             rows[name][f"{h:g}"] = relative(
@@ -230,7 +230,9 @@ def adam_sgld(settings: Settings) -> Values:
     for betas in ((0.9, 0.9), (0.9, 0.999)):
         row = rows.setdefault(f"{betas[0]:g} and {betas[1]:g}", {})
         for h in (0.04, 0.01):
-            sampler = sundman.adam_sgld(h, beta1=betas[0], beta2=betas[1], eps=settings["eps"])
+            sampler = sundman.contrib.adam_sgld(
+                h, beta1=betas[0], beta2=betas[1], eps=settings["eps"]
+            )
             steps, thin = round(settings["time"] / h), round(0.2 / h)
             draws = run(target, sampler, settings, seed=361, steps=steps, thin=thin)
             mean = average(coordinates(draws)[0] ** 2, draws.weight)
@@ -246,7 +248,9 @@ def metrics(settings: Settings) -> Values:
     metric = metric_tensors.diagonal(lambda x: 1.0 + x**2, slope="elementwise")
     with jax.enable_x64(True):
         operator = limit(
-            lambda noise: integrators.sgrld(1.0, metric=metric, divergence=False, noise=noise),
+            lambda noise: contrib.integrators.sgrld(
+                1.0, metric=metric, divergence=False, noise=noise
+            ),
             target.potential,
             square,
             0.04,
@@ -259,7 +263,7 @@ def metrics(settings: Settings) -> Values:
         )
 
     def measured(h: float) -> Value:
-        sampler = sundman.sgrhmc(h, 1.0, metric=metric, gamma=2.0, divergence=False)
+        sampler = sundman.contrib.sgrhmc(h, 1.0, metric=metric, gamma=2.0, divergence=False)
         size = {"steps": round(settings["time"] / h), "burn_in": round(20 / h)}
         draws = run(target, sampler, settings, seed=371, thin=round(0.2 / h), **size)
         return average(coordinates(draws)[0] ** 2, draws.weight)

@@ -39,6 +39,7 @@ from sundman.report import Section, Table, of_run
 from sundman.run import hosts
 
 RUNS, RESULTS, REPORT, FIGURE = "runs", "results.json", "report.html", "demo.png"
+HOUSES = "houses.csv"  # the made-up table of the demo, beside its networks in digits and houses
 PREDICTIONS, SPLIT = "test-predictions.csv", "split.json"
 PREPROCESSING = "preprocessing.json"
 _WIDTH = 120
@@ -85,7 +86,8 @@ def join_directory(path: Path, settings: CommandSettings) -> Path:
 
 
 def _clear(path: Path, force: bool) -> None:
-    ours = {SETTINGS, RUNS, RESULTS, REPORT, FIGURE, PREDICTIONS, SPLIT, PREPROCESSING}
+    ours = {SETTINGS, RUNS, RESULTS, REPORT, PREDICTIONS, SPLIT, PREPROCESSING}
+    ours |= {FIGURE, HOUSES, "digits", "houses"}
     if not force:
         raise UserError(f"{path} exists; use another --output, or --force to replace it")
     if not {entry.name for entry in path.iterdir()} <= ours:

@@ -9,6 +9,7 @@ from functools import wraps
 from typing import Any, ParamSpec, TypeAlias
 
 import sundman
+import sundman.contrib  # which registers its samplers, as sundman.recipes does
 from sundman.cli.errors import UserError, as_user_error, nearest, unknown
 from sundman.recipes import RECIPES, Recipe
 from sundman.recipes.registry import ordered

@@ -8,30 +8,22 @@ from sundman.integrators._kinetic import Ubu as ubu
 from sundman.integrators._low_rank import LowRankBaoab as low_rank_baoab
 from sundman.integrators._overdamped import EulerMaruyama as euler_maruyama
 from sundman.integrators._overdamped import LeimkuhlerMatthews as leimkuhler_matthews
-from sundman.integrators._preconditioned import AdamSgld as adam_sgld
-from sundman.integrators._preconditioned import Psgld as psgld
 from sundman.integrators._replica_exchange import ReplicaExchange as replica_exchange
-from sundman.integrators._riemannian import Sgrhmc as sgrhmc
-from sundman.integrators._riemannian import Sgrld as sgrld
 from sundman.integrators._sgnht import Sgnht as sgnht
 from sundman.integrators._wrapped import staged, whitened
 from sundman.integrators.base import Integrator
 
 __all__ = [
     "Integrator",
-    "adam_sgld",
     "baoab",
     "contour",
     "euler_maruyama",
     "leimkuhler_matthews",
     "low_rank_baoab",
     "obabo",
-    "psgld",
     "replica_exchange",
     "sghmc",
     "sgnht",
-    "sgrhmc",
-    "sgrld",
     "staged",
     "ubu",
     "whitened",

@@ -4,7 +4,7 @@ Importing this package registers them in :data:`RECIPES`; as functions they are 
 and its like.
 """
 
-from sundman.recipes import kinetic, multimodal, overdamped, preconditioned
+from sundman.recipes import kinetic, multimodal, overdamped
 from sundman.recipes.registry import RECIPES, Recipe, recipe
 
 __all__ = [
@@ -13,6 +13,5 @@ __all__ = [
     "kinetic",
     "multimodal",
     "overdamped",
-    "preconditioned",
     "recipe",
 ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Self
@@ -152,6 +153,20 @@ class Chosen(NamedTuple):
     sigma: PyTree | None
     dense: bool
     exact: bool = False
+
+    @property
+    def kinetic_temperature(self) -> float:
+        """The temperature of the momenta where a step ends, between two kicks of the noise.
+
+        What a kick is going to bring, h^2 sigma^2, is missing there by the share c / (1 + c), with
+        c the momentum that friction leaves.
+        """
+        if self.sigma is None:
+            return self.temperature
+        leaves = [np.ravel(np.asarray(leaf, np.float64)) for leaf in jax.tree.leaves(self.sigma)]
+        kick = self.h**2 * float(np.mean(np.square(np.concatenate(leaves))))
+        kept = math.exp(-self.gamma * self.h)
+        return self.temperature - kick * kept / (1.0 + kept)
 
     def sampler(self) -> Sampler:
         """The sampler that these numbers make."""

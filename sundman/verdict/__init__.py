@@ -128,7 +128,9 @@ def safe_judge(draws: Draws, target: TargetLike | None) -> Verdict:
     try:
         return judge(draws, target)
     except Exception as error:
-        return Verdict("unknown", (), f"judging it failed, {type(error).__name__}: {error}")
+        lost = tuple(checks.lost_chains(draws))
+        note = f"judging it failed, {type(error).__name__}: {error}"
+        return Verdict("bad" if lost else "unknown", lost, note)
 
 
 def warn(verdict: Verdict | None, *, stacklevel: int) -> None:

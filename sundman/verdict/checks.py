@@ -279,11 +279,15 @@ def temperature(draws: Draws, summary: RunSummary, target: TargetLike | None) ->
     ):
         # few draws of a skewed number come out cold, with too small an error: only heat is sure
         virial = again.mean if again.mean.value > T else virial
-    for name, each in (("temperature", virial), ("kinetic temperature", kinetic)):
-        if each is None or not _off(each, T, TEMPERATURE) or (each is kinetic and known):
+    of_momenta = T if draws.tuning is None else draws.tuning.chosen.kinetic_temperature
+    for name, each, right in (
+        ("temperature", virial, T),
+        ("kinetic temperature", kinetic, of_momenta),
+    ):
+        if each is None or not _off(each, right, TEMPERATURE) or (each is kinetic and known):
             continue
-        text = f"The {name} is {_text(each)} and should be {T:g}: "
-        text += advice if each.value > T else "run longer, or use a smaller step"
+        text = f"The {name} is {_text(each)} and should be {right:.3g}: "
+        text += advice if each.value > right else "run longer, or use a smaller step"
         yield Reason("temperature", f"{text}.")
         return
     if again is None:
@@ -351,10 +355,10 @@ def at_spots(draws: Draws, seen: SpotChecks | None, temperature: float) -> Itera
 
 def what_spots_see(seen: SpotChecks) -> str:
     """What size of error the spot checks could see, for a verdict that found none."""
-    mean, widest = _mean_of(seen.virial), _ERRORS_AT_SPOTS * seen.errors
+    mean, widest = _mean_of(seen.virial), _ERRORS_AT_SPOTS * float(np.max(seen.errors))
     text = "spot checks without minibatch noise would show a temperature off by "
     text += f"{max(TEMPERATURE, ERRORS * mean.error):.0%}"
-    off = max(STIFF, float(np.max(widest)))
+    off = max(STIFF, widest)
     return text + (f", or one direction's variance by {off:.0%}" if off < 1.0 else "")
 
 

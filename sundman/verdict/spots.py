@@ -100,19 +100,11 @@ def measure(draws: Draws, posterior: Posterior) -> SpotChecks | None:
         common = g[~here].mean(axis=0)
         slope[here] = g[here] @ (common / max(np.linalg.norm(common), 1e-300))
         for place, v in enumerate(_extremes(z[~here], g[~here])):
-            error, at = _error_of_width(draws, back.T @ v), 2 * number + place
-            temperatures[at], errors[at] = _along(z[here] @ v, g[here] @ v, error)
+            found = _along(z[here] @ v, g[here] @ v, _error_of_width(draws, back.T @ v))
+            temperatures[2 * number + place], errors[2 * number + place] = found
     virial = np.sum((positions - mean) * seen.grads, axis=1) / size
     return SpotChecks(
-        chain,
-        draw,
-        seen.value,
-        virial,
-        slope,
-        temperatures,
-        errors,
-        seen.rows,
-        posterior.size,
+        chain, draw, seen.value, virial, slope, temperatures, errors, seen.rows, posterior.size
     )
 
 

@@ -66,5 +66,5 @@ def test_version(succeeds):
 @pytest.mark.slow
 def test_demo(shell, tmp_path):
     out = ok(shell("demo", "--quick", "--output", "demo", cwd=tmp_path))
-    assert out.rstrip().endswith(str(tmp_path / "demo" / "report.html"))
+    assert str(tmp_path / "demo" / "report.html") in out
     assert (tmp_path / "demo" / "demo.png").read_bytes().startswith(b"\x89PNG")

@@ -95,26 +95,28 @@ def test_a_run_made_in_python_is_resumed_diagnosed_and_reported(here, tmp_path):
 
 @pytest.mark.long
 @pytest.mark.usefixtures("blank_figures")
-def test_the_demo_ends_with_the_path_of_its_report(here, tmp_path, monkeypatch):
-    star = sundman.targets.star()
-    sampler = sundman.sa_sgld(1e-3, alpha=0.5, m=0.1, M=10.0, r=0.5, omega=100.0)
-    draws = sundman.sample(star, sampler, key=jax.random.key(0), chains=2, steps=100)
-    runs = dict.fromkeys(("SGLD", "SA-SGLD", "LM", "SA-LM"), draws)
-    plan = bnn_plan(Request(in_options={"name": "digits", "sampler": "sa-sgld"}))
-    even = np.full((len(plan.data.test.y), 10), 0.1)
-    network = demo.Network(plan, {"MAP": even, "SA-SGLD ensemble": even}, draws)
-    monkeypatch.setattr(demo, "compare_samplers", lambda target, *_: demo.Toy(target, runs))
-    monkeypatch.setattr(demo, "compare_networks", lambda *_: network)
-    code, out, err = here("demo", "--output", "demo")
+def test_the_demo_begins_with_verdicts_and_ends_with_what_to_try(here, tmp_path, monkeypatch):
+    monkeypatch.setattr(demo, "SMALL", demo.Size(2_000, 200, 4, 60, 40))
+    code, out, err = here("demo", "--quick", "--output", "demo")
     assert code == 0, err
-    assert "P(arm tips)" in out
-    assert "SA-SGLD ensemble" in out
-    assert out.rstrip().endswith(str(tmp_path / "demo/report.html"))
-    assert "Reliability diagram" in (tmp_path / "demo/report.html").read_text()
-    numbers = json.loads((tmp_path / "demo/results.json").read_text())["star"]
-    spread, exact = numbers["estimates"]["SGLD"]["E[x²+y²]"], numbers["exact"]["E[x²+y²]"]
-    assert spread["bias in percent"] == pytest.approx(100 * (spread["value"] / exact - 1))
-    assert f"{spread['bias in percent']:+.1f} ± {spread['error in percent']:.1f} %" in out
+    for part in ("1 of 3", "2 of 3", "3 of 3", "in their 90% intervals", "coverage of 90%"):
+        assert part in out
+    *_, report, lead, fit, predict = out.rstrip().splitlines()
+    assert report.endswith(str(tmp_path / "demo/report.html"))
+    assert lead.startswith("Try next")
+    houses = tmp_path / "demo/houses.csv"
+    assert fit == f"  sundman bnn --csv {houses} --target price --task regression"
+    page = (tmp_path / "demo/report.html").read_text()
+    first = [page.index(words) for words in ("Three runs without", "What came out", "Digits")]
+    assert first == sorted(first)
+    for words in ("Reliability diagram", "Coverage of intervals", "RMSE", "NLL"):
+        assert words in page
+    numbers = json.loads((tmp_path / "demo/results.json").read_text())
+    assert len(numbers["rows"]["mean"]) == len(numbers["rows"]["sd"]) == 20
+    code, out, err = here(*predict.split()[1:])
+    assert code == 0, err
+    assert out.startswith("row,mean,sd,lower_90,upper_90")
+    assert here("demo", "--quick", "--output", "demo")[0] == 2  # what is there is kept
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from jax import lax
 
 import sundman
 from sundman import clocks
-from sundman.clocks import monitors
+from sundman.contrib import monitors
 
 SETTINGS = {"alpha": 2.0, "m": 0.1, "M": 10.0, "r": 0.5}
 PARAMS = {"a": jnp.array([0.5, -1.0]), "b": jnp.array(2.0)}
@@ -41,7 +41,7 @@ def test_each_monitor_measures_what_it_says():
     assert measured(monitors.noise_corrected(2.0), steps=2) == [26.0 - 12.0] * 2
     assert measured(monitors.noise_corrected(9.0)) == [0.0]
     assert measured(monitors.noise_corrected(), steps=2) == [26.0] * 2
-    assert measured(monitors.function(lambda g, p: p["b"])) == [2.0]
+    assert measured(clocks.monitors.function(lambda g, p: p["b"])) == [2.0]
 
 
 def test_a_clock_in_learning_rates_sees_the_same_number_for_any_number_of_rows():
@@ -134,7 +134,7 @@ def test_equal_parts_make_equal_monitors():
     assert monitors.noise_corrected(1.0) == monitors.noise_corrected(1.0)
     assert monitors.curvature(bowl) == monitors.curvature(bowl)
     assert hash(monitors.energy(bowl)) == hash(monitors.energy(bowl))
-    assert repr(monitors.energy(bowl, lowest=1.0)) == "clocks.monitors.energy(bowl, lowest=1.0)"
+    assert repr(monitors.energy(bowl, lowest=1.0)) == "contrib.monitors.energy(bowl, lowest=1.0)"
     ones = jax.tree.map(jnp.ones_like, PARAMS)
     assert monitors.preconditioned(ones) == monitors.preconditioned(ones)
 
@@ -154,7 +154,7 @@ def test_equal_parts_make_equal_monitors():
         (lambda: monitors.preconditioned(jnp.array([1.0, 0.0])), ValueError, "positive and finite"),
         (lambda: monitors.preconditioned(decay=1.0), ValueError, "decay=1"),
         (lambda: monitors.preconditioned(jnp.ones(3)).init(PARAMS), ValueError, "shapes"),
-        (lambda: measured(monitors.function(lambda g, p: g["a"])), ValueError, "one number"),
+        (lambda: measured(clocks.monitors.function(lambda g, p: g["a"])), ValueError, "one number"),
         (lambda: clocks.times(3.0, lambda n: 1.0), TypeError, "clock must be"),
         (lambda: clocks.times(clocks.constant(0.1), 0.5), TypeError, "schedule must be"),
         (lambda: clocks.times(clocks.constant(0.1), lambda n: -1.0), ValueError, "schedule"),

@@ -20,7 +20,7 @@ CLOCK = {"alpha": 1.0, "m": 0.1, "M": 10.0, "r": 0.5}
 
 
 def test_resumed_as_in_memory(tmp_path):
-    monitor = sundman.clocks.monitors.noise_corrected()
+    monitor = sundman.contrib.monitors.noise_corrected()
     sampler = sundman.sa_sgld(1e-3, **CLOCK, monitor=monitor)
     arguments = {
         "target": gradients.svrg(POSTERIOR, 7, every=9),

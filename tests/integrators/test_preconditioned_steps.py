@@ -7,7 +7,8 @@ import optax
 import pytest
 
 import sundman
-from sundman import adam_sgld, clocks, curvature, integrators, metric_tensors, psgld, sgrhmc, sgrld
+from sundman import clocks, contrib
+from sundman.contrib import adam_sgld, curvature, metric_tensors, psgld, sgrhmc, sgrld
 from sundman.noise import Stream
 
 STREAM = Stream(jnp.array([1, 2], jnp.uint32), jnp.uint32(0))
@@ -43,7 +44,7 @@ def run(sampler, params, potential, steps):
 def test_psgld_steps_are_the_equation():
     decay, eps, scale, h, T = 0.8, 0.3, 2.0, 0.1, 0.7
     x = jnp.array([1.0, -0.5])
-    integrator = integrators.psgld(
+    integrator = contrib.integrators.psgld(
         T, decay=decay, eps=eps, scale=scale, curvature=curvature.exact(quartic), noise=unit
     )
     state, V = integrator.init(x), None
@@ -64,7 +65,7 @@ def test_gamma_of_the_limit_is_that_of_the_step_without_memory():
     x = jnp.array([1.0, -0.5])
     known = curvature.exact(quartic)
     one, other = (
-        integrators.psgld(decay=0.0, eps=0.1, curvature=known, divergence=divergence)
+        contrib.integrators.psgld(decay=0.0, eps=0.1, curvature=known, divergence=divergence)
         for divergence in ("step", "limit")
     )
     close(*(i.move(STREAM, x**3, i.init(x), x, 0.1)[0] for i in (one, other)))
@@ -72,7 +73,7 @@ def test_gamma_of_the_limit_is_that_of_the_step_without_memory():
 
 def test_psgld_where_the_gradient_is_zero_moves_by_noise_alone():
     x = jnp.zeros(2)
-    integrator = integrators.psgld(curvature=curvature.exact(quartic), eps=0.5, noise=unit)
+    integrator = contrib.integrators.psgld(curvature=curvature.exact(quartic), eps=0.5, noise=unit)
     updates, _ = integrator.move(STREAM, x, integrator.init(x), x, 0.1)
     np.testing.assert_allclose(updates, np.sqrt(2 * 0.1 / 0.5), rtol=1e-6)
 
@@ -91,7 +92,7 @@ def test_cold_adam_sgld_is_adam():
 
 def test_adam_sgld_noise_has_the_scale_of_its_preconditioner():
     x, h, T = jnp.array([2.0]), 0.01, 0.5
-    integrator = integrators.adam_sgld(T, eps=0.1, noise=unit)
+    integrator = contrib.integrators.adam_sgld(T, eps=0.1, noise=unit)
     updates, _ = integrator.move(STREAM, x**3, integrator.init(x), x, h)
     np.testing.assert_allclose(updates, -h * 8 / 8.1 + np.sqrt(2 * T * h / 8.1), rtol=1e-4)
 
@@ -100,7 +101,7 @@ def test_cold_sgrld_is_natural_gradient_descent():
     matrix = jnp.array([[2.0, 0.5], [0.5, 1.0]])
     metric = metric_tensors.dense(lambda x: matrix * (1.0 + x[0] ** 2))
     x = jnp.array([1.0, -0.5])
-    integrator = integrators.sgrld(0.0, metric=metric)
+    integrator = contrib.integrators.sgrld(0.0, metric=metric)
     updates, _ = integrator.move(STREAM, x, integrator.init(x), x, 0.1)
     np.testing.assert_allclose(updates, -0.1 * jnp.linalg.solve(2 * matrix, x), rtol=1e-5)
 
@@ -125,10 +126,10 @@ def test_blockwise_steps():
     def potential(tree):
         return sum(jnp.sum(leaf**2) for leaf in jax.tree.leaves(tree))
 
-    for integrator in (integrators.psgld(), integrators.sgrld(metric=ONES)):
+    for integrator in (contrib.integrators.psgld(), contrib.integrators.sgrld(metric=ONES)):
         path = run(sundman.compose(integrator, clock), PARAMS, potential, 3)
         assert all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(path))
-    coupled = integrators.sgrld(metric=metric_tensors.monge(potential))
+    coupled = contrib.integrators.sgrld(metric=metric_tensors.monge(potential))
     with pytest.raises(ValueError, match=r"monge couples"):
         run(sundman.compose(coupled, clock), PARAMS, potential, 3)
 
@@ -139,10 +140,10 @@ def test_precisions(dtype, x64):
     x = jnp.array([1.0, -0.5], dtype)
     dense = metric_tensors.dense(lambda x: jnp.eye(2, dtype=x.dtype) * (1 + x[0] ** 2))
     for integrator in (
-        integrators.psgld(curvature=curvature.exact(quartic)),
-        integrators.adam_sgld(),
-        integrators.sgrld(metric=dense),
-        integrators.sgrhmc(metric=dense),
+        contrib.integrators.psgld(curvature=curvature.exact(quartic)),
+        contrib.integrators.adam_sgld(),
+        contrib.integrators.sgrld(metric=dense),
+        contrib.integrators.sgrhmc(metric=dense),
     ):
         state = integrator.init(x)
         updates, after = jax.jit(integrator.move)(STREAM, x, state, x, 0.01)
@@ -154,7 +155,7 @@ def test_precisions(dtype, x64):
 
 def test_squares_of_half_precision_do_not_overflow():
     x = jnp.full(2, 1000.0, jnp.float16)
-    integrator = integrators.psgld(eps=1.0)
+    integrator = contrib.integrators.psgld(eps=1.0)
     updates, state = integrator.move(STREAM, x, integrator.init(x), x, 0.01)
     assert np.isfinite(updates).all()
     np.testing.assert_allclose(state.square, 1e6, rtol=1e-3)
@@ -162,10 +163,12 @@ def test_squares_of_half_precision_do_not_overflow():
 
 def test_another_temperature_keeps_every_setting():
     for integrator in (
-        integrators.psgld(decay=0.5, eps=0.1, scale=3.0, curvature=curvature.exact(quartic)),
-        integrators.adam_sgld(beta1=0.5, beta2=0.7, eps=0.1, scale=3.0, noise="two_point"),
-        integrators.sgrld(metric=ONES, divergence=False, noise="three_point"),
-        integrators.sgrhmc(metric=ONES, gamma=3.0, divergence=False),
+        contrib.integrators.psgld(
+            decay=0.5, eps=0.1, scale=3.0, curvature=curvature.exact(quartic)
+        ),
+        contrib.integrators.adam_sgld(beta1=0.5, beta2=0.7, eps=0.1, scale=3.0, noise="two_point"),
+        contrib.integrators.sgrld(metric=ONES, divergence=False, noise="three_point"),
+        contrib.integrators.sgrhmc(metric=ONES, gamma=3.0, divergence=False),
     ):
         assert integrator.with_temperature(0.2).settings == {
             **integrator.settings,

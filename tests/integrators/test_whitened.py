@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import sundman
-from sundman import clocks, integrators, scaling
+from sundman import clocks, contrib, integrators, scaling
 
 MATRIX = np.array([[2.0, 0.0], [-30.0, 100.0]], np.float32)
 SCHEMES = {
@@ -90,7 +90,9 @@ def test_a_diagonal_scale_is_a_pytree_with_numbers_or_arrays():
         (lambda: scaling.diagonal(jnp.array([1.0, 0.0])), "positive"),
         (
             lambda: integrators.whitened(
-                integrators.sgrld(metric=sundman.metric_tensors.monge(lambda x: jnp.sum(x), 0.1)),
+                contrib.integrators.sgrld(
+                    metric=sundman.contrib.metric_tensors.monge(lambda x: jnp.sum(x), 0.1)
+                ),
                 scaling.dense(jnp.eye(2)),
             ),
             "metric of its own",

@@ -16,7 +16,8 @@ import pytest
 from battery import SIGMAS, average, mean_step, run
 
 import sundman
-from sundman.clocks import monitors
+from sundman import clocks
+from sundman.contrib import monitors
 from sundman.targets import gaussian, quartic, star
 
 QUARTIC, STAR = quartic(), star()
@@ -27,7 +28,7 @@ MONITORS = {
     "preconditioned": (monitors.preconditioned(decay=0.9), 1.0),
     "energy": (monitors.energy(QUARTIC.potential), 0.4),
     "curvature": (monitors.curvature(QUARTIC.potential), 2.4),
-    "function": (monitors.function(lambda grads, params: jnp.sum(params**4)), 0.6),
+    "function": (clocks.monitors.function(lambda grads, params: jnp.sum(params**4)), 0.6),
     "noise_known": (monitors.noise_corrected(0.0, average=0.5), 1.5),
     "noise_estimated": (monitors.noise_corrected(average=0.5), 1.5),
 }

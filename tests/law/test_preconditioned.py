@@ -20,7 +20,8 @@ from euler_operator import average as exact_average
 from euler_operator import by_density, limit
 
 import sundman
-from sundman import adam_sgld, curvature, integrators, psgld
+from sundman import contrib
+from sundman.contrib import adam_sgld, curvature, psgld
 from sundman.targets import gaussian, quartic, star
 
 EPS = 1.0
@@ -35,7 +36,7 @@ def square(x):
 def scheme(target: sundman.targets.Target, correct: bool) -> Callable:
     """Memoryless pSGLD as a function of its noise."""
     known = curvature.exact(target.potential) if correct else None
-    return lambda noise: integrators.psgld(
+    return lambda noise: contrib.integrators.psgld(
         target.temperature, decay=0.0, eps=EPS, curvature=known, noise=noise
     )
 

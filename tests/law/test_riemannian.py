@@ -19,9 +19,9 @@ from euler_operator import average as exact_average
 from euler_operator import by_density, limit
 
 import sundman
-from sundman import metric_tensors, sgrhmc, sgrld
-from sundman.integrators import sgrld as sgrld_integrator
-from sundman.metric_tensors import Metric
+from sundman.contrib import metric_tensors, sgrhmc, sgrld
+from sundman.contrib.integrators import sgrld as sgrld_integrator
+from sundman.contrib.metric_tensors import Metric
 from sundman.noise import Stream
 from sundman.targets import gaussian, quartic
 from sundman.targets.base import namespace

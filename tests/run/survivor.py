@@ -119,6 +119,15 @@ def bowl(x):
     return 0.5 * jnp.sum(jnp.square(x))
 
 
+def many_rows() -> sundman.Posterior:
+    """Enough rows for a control variate, whose centre one process finds for all."""
+    random = np.random.default_rng(2)
+    x = random.normal(size=(6_000, 3)).astype(np.float32)
+    y = (random.random(6_000) < 1 / (1 + np.exp(-x[:, 0]))).astype(np.int32)
+    likelihood = sundman.likelihoods.bernoulli()
+    return sundman.Posterior(linear, data=(x, y), likelihood=likelihood)
+
+
 def until() -> dict:
     """Ends when its rule is met."""
     rule = sundman.until(ess=300, rhat=1.05)
@@ -143,8 +152,20 @@ KINDS = {
     "rows": shared_rows,
     "until": lambda: {**until(), "chains": 4},
     "tuned": lambda: star(None, target=bowl, init=jnp.ones(3), chains=4, draws=800, thin=200),
+    "centred": lambda: star(
+        None, target=many_rows(), init=jnp.zeros(3), chains=4, draws=800, thin=50
+    ),
 }
-AGAIN = ("streamed", "spread", "spread otherwise", "spread edited", "rows", "until", "tuned")
+AGAIN = (
+    "streamed",
+    "spread",
+    "spread otherwise",
+    "spread edited",
+    "rows",
+    "until",
+    "tuned",
+    "centred",
+)
 """Their call is made again; of several processes only the first knows whether there is a run."""
 
 

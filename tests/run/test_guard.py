@@ -408,7 +408,7 @@ def test_one_nan_among_thousands_of_draws_is_seen(place, draws):
 
 
 REDUCTIONS = {"max", "min", "amax", "amin", "reduce_max", "reduce_min", "segment_max"}
-LOOKED_AT = {"run/guard.py", "clocks/monitors.py", "scaling.py"}  # isfinite is reduced there, too
+LOOKED_AT = {"run/guard.py", "contrib/monitors.py", "scaling.py"}  # isfinite is reduced there, too
 
 
 def test_reductions_that_may_drop_nan_are_few():

@@ -257,11 +257,11 @@ def test_to_the_end(tmp_path, alone, number):
 @pytest.mark.slow
 def test_in_memory_every_process_has_all_draws():
     """Those of one process, also where a rule ends the run and where the sampler is tuned."""
-    kinds = "spread+until+tuned"
+    kinds = "spread+until+tuned+centred"
     ((code, said),) = finish(start(1, "-", kinds))
     assert code == 0, said
     expected = [line for line in said.splitlines() if "draws of 4 chains" in line]
-    assert len(expected) == 3
+    assert len(expected) == 4
     assert int(expected[1].split()[1]) < 9_000  # the rule was met
     for code, said in finish(start(2, "-", kinds)):
         assert code == 0, said
@@ -269,7 +269,7 @@ def test_in_memory_every_process_has_all_draws():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", ["until", "tuned"])
+@pytest.mark.parametrize("kind", ["until", "tuned", "centred"])
 def test_killed_and_resumed_by_a_rule_and_with_a_tuned_sampler(tmp_path, kind):
     """A run ends where it would have, with the sampler it would have had."""
     ((code, said),) = finish(start(1, tmp_path / "alone", kind))

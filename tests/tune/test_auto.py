@@ -14,6 +14,7 @@ import sundman
 from sundman import gradients, targets
 from sundman.run.scan import block
 from sundman.tune import scales, windows
+from sundman.tune.auto import Chosen
 from sundman.tune.loops import bracket, window
 
 CHAINS, STEPS, THIN = 16, 6000, 4
@@ -292,3 +293,22 @@ def test_all_windows_are_one_program():
     before = window._cache_size()
     tuned(targets.double_well(), steps=100)
     assert window._cache_size() == before + 1
+
+
+@pytest.mark.long
+def test_momenta_are_colder_where_noise_is_taken_out():
+    """By what the next kick brings; positions have T all the same."""
+    size, noise, T = 3, 4.0, 1.5
+
+    noisy = gradients.noisy(lambda x: 0.5 * jnp.sum(x**2), noise)
+    chosen = Chosen(
+        "baoab", T, 0.2, 1.5, 0.0, 0, 0.0, jnp.eye(size), jnp.full(size, noise), dense=True
+    )
+    draws = sundman.sample(
+        noisy, chosen.sampler(), init=jnp.zeros(size), key=jax.random.key(0),
+        chains=8, burn_in=500, steps=20_000,
+    )  # fmt: skip
+    kinetic = draws.stats["kinetic_temperature"]
+    assert chosen.kinetic_temperature < 0.85 * T
+    assert float(np.mean(kinetic)) == pytest.approx(chosen.kinetic_temperature, rel=0.02)
+    assert np.asarray(draws.variance()) == pytest.approx(T, rel=0.06)

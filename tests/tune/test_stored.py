@@ -64,9 +64,35 @@ def network_with_noise() -> sundman.Posterior:
     )
 
 
+def many_rows() -> sundman.Posterior:
+    """Enough for a control variate."""
+    rng = np.random.default_rng(3)
+    x = rng.normal(size=(6_000, 3)).astype(np.float32)
+    return sundman.Posterior(
+        lambda w, x: x @ w,
+        data=(x, (rng.random(6_000) < 1 / (1 + np.exp(-x[:, 0]))).astype(np.int32)),
+        likelihood=likelihoods.bernoulli(),
+        prior=priors.gaussian(1.0),
+    )
+
+
+def many_columns() -> sundman.Posterior:
+    """More than a matrix is made for."""
+    rng = np.random.default_rng(4)
+    x = rng.normal(size=(5_000, 60)).astype(np.float32)
+    return sundman.Posterior(
+        lambda w, x: x @ w,
+        data=(x, (x[:, :10] + rng.normal(size=(5_000, 10))).argmax(axis=1).astype(np.int32)),
+        likelihood=likelihoods.categorical(),
+        prior=priors.gaussian(1.0),
+    )
+
+
 CASES = {
     "exact": (sundman.targets.star, {}),
     "noisy": (regression, {"init": jnp.zeros(3), "batch_size": 30}),
+    "control variate": (many_rows, {"init": jnp.zeros(3)}),
+    "control variate in many dimensions": (many_columns, {"init": jnp.zeros((60, 10))}),
     "network with a level of noise": (
         network_with_noise,
         {"init": sundman.models.mlp_init(jax.random.key(1), (2, 3, 1)), "batch_size": 20},
@@ -78,7 +104,7 @@ CASES = {
 }
 
 
-QUICK = {("exact", 4)}
+QUICK = {("exact", 4), ("control variate", 4)}
 
 
 @pytest.mark.long
@@ -112,6 +138,7 @@ def test_a_warm_up_that_was_killed_goes_on(case, window, tmp_path, monkeypatch):
         np.testing.assert_array_equal(one, np.asarray(other))
     assert rest.tuning.windows == whole.tuning.windows
     assert rest.tuning.sampler == whole.tuning.sampler
+    assert (rest.tuning.control_variate is None) == ("control variate" not in case)
     assert rest.settings["gamma"] == whole.settings["gamma"]
     opened = sundman.Draws.open(tmp_path / "run")
     assert opened.tuning.sampler == whole.tuning.sampler

@@ -100,7 +100,9 @@ GOOD = {
     "sgnht": _gaussian(sundman.sgnht(0.05)),
     "samadams": _gaussian(sundman.samadams(0.05, alpha=1.0, omega=20.0, psi="scale_free")),
     "sa-sgld": _gaussian(sundman.sa_sgld(0.01, **_CLOCK)),
-    "sgrld": _gaussian(sundman.sgrld(0.01, metric=sundman.metric_tensors.diagonal(jnp.ones_like))),
+    "sgrld": _gaussian(
+        sundman.contrib.sgrld(0.01, metric=sundman.contrib.metric_tensors.diagonal(jnp.ones_like))
+    ),
     "equally spaced in time": _on(
         _PLANE, sundman.sgld(0.05), init=EXACT, chains=4, draws=2000, thin_time=0.5
     ),
@@ -208,7 +210,7 @@ BAD = {
     ),
     "biased by design": (
         "biased by design",
-        _gaussian(sundman.psgld(0.01, decay=0.999), steps=4000, burn_in=1000),
+        _gaussian(sundman.contrib.psgld(0.01, decay=0.999), steps=4000, burn_in=1000),
     ),
     "wrong sign": (
         "U falls",

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from sundman.draws import Draws
-from tests.verdict.traps import FALSE_ALARM, SILENT, all_traps, furthest, gaussian_truth, standard
+from tests.verdict.traps import FALSE_ALARM, all_traps, furthest, gaussian_truth, standard
 
 TRAPS = {trap.name: trap for trap in all_traps()}
 QUICK = {
@@ -16,29 +16,27 @@ QUICK = {
     "a law of width 1 at 1e7",
     "a funnel of width 1 with 3 arms",
 }
-MOST_FALSE_ALARMS = 2
-assert TRAPS.keys() >= QUICK
+# Noise so large that no step it allows moves the chains, as the error says: refused, and rightly.
+KNOWN_ALARMS = {"batches with rare large rows"}
+assert len(KNOWN_ALARMS) <= 2
+assert TRAPS.keys() >= QUICK | KNOWN_ALARMS
 assert len(TRAPS) >= 40
 
 
-@pytest.mark.long
-@pytest.mark.parametrize("name", sorted(QUICK))
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(n, marks=getattr(pytest.mark, "long" if n in QUICK else "slow")) for n in TRAPS],
+)
 def test_a_trap(name):
     outcome = TRAPS[name].run()
-    assert outcome.outcome not in (SILENT, FALSE_ALARM), outcome
-
-
-@pytest.mark.slow
-def test_all_traps():
-    found = [trap.run() for trap in TRAPS.values()]
-    assert [each for each in found if each.fails] == []
-    alarms = [each for each in found if each.outcome == FALSE_ALARM]
-    assert len(alarms) <= MOST_FALSE_ALARMS, alarms
+    assert not outcome.fails, outcome
+    assert outcome.outcome != FALSE_ALARM or name in KNOWN_ALARMS, outcome
 
 
 def _draws(sd, number=4000):
     x = np.random.default_rng(0).normal(size=(4, number, 2)) * sd
-    return Draws(x, np.ones(x.shape[:2]), {}, np.full(4, -1), None)
+    U = 0.5 * np.square(x).sum(axis=2)
+    return Draws(x, np.ones(x.shape[:2]), {"potential": U}, np.full(4, -1), None)
 
 
 def test_what_makes_an_answer_wrong():

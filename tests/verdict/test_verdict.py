@@ -144,8 +144,8 @@ def test_a_clock_at_its_bound(key):
 
 _BLOCKWISE = sundman.sa_sgld(0.01, alpha=1.0, m=0.1, M=10.0, r=0.25, blockwise=True)
 _BIASED = {
-    "psgld": sundman.psgld(0.01),
-    "adam_sgld": sundman.adam_sgld(0.01, eps=1.0),
+    "psgld": sundman.contrib.psgld(0.01),
+    "adam_sgld": sundman.contrib.adam_sgld(0.01, eps=1.0),
     "blockwise": _BLOCKWISE,
 }
 
@@ -172,17 +172,17 @@ def test_a_sampler_of_another_law_is_never_trusted(name, key, tmp_path):
 
 def test_when_such_a_sampler_has_the_right_law(key):
     """At temperature 0 there is none to be wrong about; of one array all zetas are one."""
-    for sampler in (sundman.psgld(0.01, 0.0), _BLOCKWISE):
+    for sampler in (sundman.contrib.psgld(0.01, 0.0), _BLOCKWISE):
         draws = sundman.sample(GAUSSIAN, sampler, key=key, chains=2, steps=10)
         assert not draws.facts.biased
-    curvature = sundman.curvature.exact(GAUSSIAN.potential)
-    assert sundman.psgld(0.01, curvature=curvature).biased
-    assert not sundman.psgld(0.01, curvature=curvature, decay=0.0).biased
-    assert not sundman.psgld(0.01, curvature=curvature, divergence="limit").biased
+    curvature = sundman.contrib.curvature.exact(GAUSSIAN.potential)
+    assert sundman.contrib.psgld(0.01, curvature=curvature).biased
+    assert not sundman.contrib.psgld(0.01, curvature=curvature, decay=0.0).biased
+    assert not sundman.contrib.psgld(0.01, curvature=curvature, divergence="limit").biased
 
 
 def test_a_sweep_of_a_biased_sampler(key):
-    sampler = jax.vmap(sundman.psgld)(jnp.array([0.01, 0.1]))
+    sampler = jax.vmap(sundman.contrib.psgld)(jnp.array([0.01, 0.1]))
     draws, _ = told(lambda key: sundman.sample(GAUSSIAN, sampler, key=key, chains=2, steps=10), key)
     assert draws.verdict.short == "bad: biased by design"
 
@@ -218,6 +218,9 @@ def test_what_goes_wrong_in_judging_costs_no_draws(key, monkeypatch):
     draws = sundman.sample(GAUSSIAN, sundman.sgld(0.01), key=key, steps=100)
     assert draws.verdict.status == "unknown"
     assert "ZeroDivisionError: by hand" in str(draws.verdict)
+    draws, _ = told(BAD["lost chains"][1], key)
+    assert draws.verdict.status == "bad"
+    assert [reason.check for reason in draws.verdict.reasons] == ["lost chains"]
 
 
 def test_a_verdict_in_words():

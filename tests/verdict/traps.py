@@ -22,6 +22,7 @@ deviation: a bad verdict is no false alarm then.
 from __future__ import annotations
 
 import argparse
+import functools
 import time
 import warnings
 from collections.abc import Callable, Iterator
@@ -129,7 +130,7 @@ def furthest(draws: sundman.Draws, truth: Truth | None) -> tuple[float, float]:
     """How far the worst mean or variance is off, and the largest error of a mean.
 
     The first in units of what makes an answer wrong, the second in standard deviations, of a
-    feature or a coordinate.
+    feature, a coordinate or U.
     """
     if truth is None or not (draws.column("weight") > 0).any():
         return np.inf, np.inf
@@ -148,8 +149,10 @@ def furthest(draws: sundman.Draws, truth: Truth | None) -> tuple[float, float]:
         change / np.maximum(ERRORS * error_of_square, 1e-300),
     )
     off = np.nan_to_num(np.maximum(off_mean, off_variance), nan=np.inf)
-    _, of_x, square_of_x = moments(np.where((weight > 0)[..., None], flat, 0.0), weight)
-    errors = np.concatenate([error / sd, of_x / np.sqrt(square_of_x)])
+    U = np.asarray(draws.column("potential"), np.float64)[..., None]
+    seen = np.where((weight > 0)[..., None], np.concatenate([U, flat], axis=2), 0.0)
+    _, of_seen, variance = moments(seen, weight)
+    errors = np.concatenate([error / sd, of_seen / np.sqrt(variance)])
     return float(off.max()), float(np.nan_to_num(errors, nan=np.inf).max())
 
 
@@ -168,16 +171,20 @@ def gaussian_truth(mean: np.ndarray, covariance: np.ndarray) -> Truth:
     )
 
 
+@functools.cache
+def _moments_of(U: Callable[[np.ndarray], np.ndarray], low: float, high: float) -> tuple:
+    """Mean and variance of exp(-U) on an interval."""
+    x = np.linspace(low, high, 100_001)
+    energy = U(x)
+    p = np.exp(-(energy - np.nanmin(energy)))
+    p = np.nan_to_num(p) / np.nansum(p)
+    mean = float(p @ x)
+    return mean, float(p @ np.square(x - mean))
+
+
 def product(*laws: tuple[Callable[[np.ndarray], np.ndarray], float, float]) -> Truth:
     """Of coordinates that are independent, each with its U on an interval, by quadrature."""
-    found = []
-    for U, low, high in laws:
-        x = np.linspace(low, high, 400_001)
-        energy = U(x)
-        p = np.exp(-(energy - np.nanmin(energy)))
-        p = np.nan_to_num(p) / np.nansum(p)
-        mean = float(p @ x)
-        found.append((mean, float(p @ np.square(x - mean))))
+    found = [_moments_of(*law) for law in laws]
     mean, variance = np.transpose(found)
     return Truth(mean, variance)
 
@@ -230,6 +237,15 @@ def not_a_number() -> Iterator[Trap]:
         half_space,
         start,
     )
+    hand_made = {"sampler": sundman.baoab(0.3), "burn_in": 500}
+    for of in ("freeze", "restart"):
+        yield Trap(
+            f"U is NaN at x > 0.5, baoab, {of}",
+            "broken",
+            product((cut, -10.0, 10.0), _LINE, _LINE),
+            half_space,
+            {**start, **hand_made, "on_divergence": of},
+        )
     radius = (lambda r: np.where(r > 2.0, np.inf, _half(r) - np.log(r + 1e-300)), 0.0, 3.0)
     within = product(radius)
     of_one = (within.variance + within.mean**2) / 2.0

@@ -95,13 +95,14 @@ class _Mean(NamedTuple):
 
 @dataclass(frozen=True)
 class SeedScores:
-    """The runs by seed and their scores, the seeds whose chain diverged, and what was run."""
+    """The runs by seed, scores and predictives, the seeds that were lost, and what was run."""
 
     runs: Mapping[str, sundman.Draws]
     scores: Mapping[str, Mapping[str, float]]
     lost: Sequence[str]
     plan: Plan
     temperatures: Mapping[str, Temperature]
+    predictives: Mapping[str, Predictive]
 
     def mean_step(self, name: str) -> float:
         """The mean step of a run, as a learning rate; of one that tunes itself as it is."""
@@ -190,7 +191,7 @@ def run_networks(
     resuming: bool = False,
     page: Path | None = None,
     part: farm.Task | None = None,
-) -> None:
+) -> SeedScores | None:
     """Run every seed, print the scores, write results and report.
 
     Args:
@@ -199,6 +200,9 @@ def run_networks(
       resuming: go on with what is there.
       page: the file of the report, if not in the directory.
       part: the seeds of one task of several, of which the last makes results and report.
+
+    Returns:
+      The runs and their scores; None if they are another process's or task's to make.
     """
     out, settings = console(), plan.settings
     seeds = range(settings.seed, settings.seed + settings.seeds)
@@ -218,13 +222,13 @@ def run_networks(
         missing = farm.unfinished(path, [f"seed-{seed}" for seed in seeds])
         if missing:
             print_line(out, f"Task {part.number} of {part.of} is done; {len(missing)} seeds to go.")
-            return
+            return None
         with farm.by_one(path) as mine:
             if mine:
-                run_networks(plan, path, resuming=True, page=page)
-        return
+                return run_networks(plan, path, resuming=True, page=page)
+        return None
     if not hosts.is_first():
-        return
+        return None
     write_data_files(path, plan.loaded)
     runs = {
         name: draws
@@ -239,18 +243,19 @@ def run_networks(
     temperatures = {name: each for name, each in measured.items() if each is not None}
     runs = {name: in_function_space(plan, draws) for name, draws in runs.items()}
     lost = [name for name in tried if name not in runs]
-    results = SeedScores(runs, scores, lost, plan, temperatures)
+    results = SeedScores(runs, scores, lost, plan, temperatures, predictives)
     print_table(out, results.table())
     for sentence in results.sentences():
         print_line(out, sentence)
     write_results(path, results.as_json())
     write_test_predictions(path, plan.loaded, pooled(list(predictives.values())))
     page = page or path / REPORT
-    write(_report(results, predictives, path), page)
+    write(_report(results, path), page)
     print_line(out, f"Report: {page}")
     if all(draws.diverged.all() for draws in runs.values()):
         raise RunFailed("all chains diverged; use a smaller step")
     print_line(out, f"Verdict: {verdict_text(runs)}")
+    return results
 
 
 def _what_will_run(plan: Plan) -> str:
@@ -266,7 +271,7 @@ def _what_will_run(plan: Plan) -> str:
     return f"{text}." if plan.until is None else f"{text}, until {plan.until}."
 
 
-def _report(results: SeedScores, predictives: Mapping[str, Predictive], path: Path) -> Report:
+def _report(results: SeedScores, path: Path) -> Report:
     """Scores, calibration, and how the chains of all seeds went."""
     plan, runs = results.plan, results.runs
     means = [f"{key} {each.mean:.4g}" for key, each in results.means().items()]
@@ -287,7 +292,7 @@ def _report(results: SeedScores, predictives: Mapping[str, Predictive], path: Pa
         made=report_facts(plan.settings.seed, seconds),
         sections=[
             Section("Test scores", tables=[results.table()]),
-            Section("Calibration", figures=[calibration_figure(plan, predictives)]),
+            Section("Calibration", figures=[calibration_figure(plan, results.predictives)]),
             Section("The data", " ".join(plan.decisions)),
             *run_sections(runs),
         ],

@@ -159,7 +159,7 @@ def scores_of(plan: Plan, predictive: Predictive) -> dict[str, float]:
             "ECE % (15 bins)": 100 * metrics.ece(predictive, labels, bins=15),
             "Brier": metrics.brier(predictive, labels),
         }
-    truth = _test_targets(plan)
+    truth = held_out_targets(plan)
     mean, sd, weight = predictive
     low, high = predictive.interval(0.9)
     return {
@@ -169,7 +169,7 @@ def scores_of(plan: Plan, predictive: Predictive) -> dict[str, float]:
     }
 
 
-def _test_targets(plan: Plan) -> np.ndarray:
+def held_out_targets(plan: Plan) -> np.ndarray:
     """The test targets of a regression in their own units."""
     return plan.data.test.y.astype(np.float64) * plan.data.y_scale + plan.data.y_mean
 
@@ -215,7 +215,7 @@ def _coverage(plan: Plan, predictives: Mapping[str, sundman.NormalMixture]) -> F
     """How many test targets are in the central intervals, against how many should be."""
     from sundman.report.figures import draw
 
-    truth = _test_targets(plan)
+    truth = held_out_targets(plan)
     lines = {
         name: [float(metrics.coverage(*mixture.interval(q), truth)) for q in _LEVELS]
         for name, mixture in predictives.items()

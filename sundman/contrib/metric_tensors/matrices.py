@@ -34,8 +34,8 @@ from jax.scipy.linalg import solve_triangular
 
 from sundman import check
 from sundman._types import PyTree
-from sundman.curvature import jacobian_diagonal, probed_jacobian_diagonal
-from sundman.metric_tensors.base import Field, Metric, is_known
+from sundman.contrib.curvature import jacobian_diagonal, probed_jacobian_diagonal
+from sundman.contrib.metric_tensors.base import Field, Metric, is_known
 from sundman.noise import Stream
 from sundman.value import Number, array, as_value, static
 

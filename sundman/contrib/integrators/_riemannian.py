@@ -6,7 +6,7 @@ SGRLD, overdamped:
     Gamma_i = sum_j d_j (G^{-1})_ij
 
 Patterson, Teh (2013), "Stochastic gradient Riemannian Langevin dynamics on the probability
-simplex", after Girolami, Calderhead (2011); metrics are in :mod:`sundman.metric_tensors`. Weak
+simplex", after Girolami, Calderhead (2011); metrics are in ``contrib.metric_tensors``. Weak
 order one. ``divergence=False`` leaves Gamma out, as is often done: the law is then wrong at every
 dt wherever G moves with theta; for a metric g(theta) I it is exp(-U/T) g. At T = 0 it is natural
 gradient descent.
@@ -38,6 +38,7 @@ from jax import Array
 
 from sundman import check
 from sundman._types import PyTree
+from sundman.contrib.metric_tensors.base import Metric, must_be_metric, one_step_for_all
 from sundman.integrators.base import (
     Integrator,
     MomentumState,
@@ -46,7 +47,6 @@ from sundman.integrators.base import (
     check_noise,
     per_leaf,
 )
-from sundman.metric_tensors.base import Metric, must_be_metric, one_step_for_all
 from sundman.noise import Noise, Purpose, Stream, named, substream
 from sundman.value import Number, static
 
@@ -56,7 +56,7 @@ class Sgrld(Integrator):
 
     Args:
       temperature: T; None is that of the target, or 1.
-      metric: G, one of :mod:`sundman.metric_tensors`.
+      metric: G, one of :mod:`sundman.contrib.metric_tensors`.
       divergence: False leaves out Gamma and samples another law.
       noise: ``"gaussian"``, ``"two_point"`` or ``"three_point"``.
     """
@@ -112,7 +112,7 @@ class Sgrhmc(Integrator):
 
     Args:
       temperature: T; None is that of the target, or 1.
-      metric: G, one of :mod:`sundman.metric_tensors`.
+      metric: G, one of :mod:`sundman.contrib.metric_tensors`.
       gamma: the friction.
       divergence: False leaves out Gamma and samples another law.
       noise: ``"gaussian"``, ``"two_point"`` or ``"three_point"``.

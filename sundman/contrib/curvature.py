@@ -102,7 +102,7 @@ def as_curvature(curvature: Curvature | Callable[[Stream, PyTree], PyTree]) -> C
     if callable(curvature) and not isinstance(curvature, type):
         return Function(curvature)
     raise TypeError(
-        "curvature must be one of sundman.curvature, as curvature.exact(potential), or a function "
+        "curvature must be one of contrib.curvature, as curvature.exact(potential), or a function "
         f"(stream, position) -> diagonal of the Hessian; got curvature={curvature!r}"
     )
 

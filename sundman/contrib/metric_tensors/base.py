@@ -119,11 +119,13 @@ def must_be_metric(metric: object) -> None:
     """Raise a TypeError unless ``metric`` is one."""
     if isinstance(metric, type) and issubclass(metric, Metric):
         raise TypeError(
-            "metric must be one of sundman.metric_tensors, made with its settings: write "
+            "metric must be one of sundman.contrib.metric_tensors, made with its settings: write "
             f"metric={metric.name}(...), got the class {metric.__name__}"
         )
     if not isinstance(metric, Metric):
-        raise TypeError(f"metric must be one of sundman.metric_tensors, got metric={metric!r}")
+        raise TypeError(
+            f"metric must be one of sundman.contrib.metric_tensors, got metric={metric!r}"
+        )
 
 
 def one_step_for_all(metric: Metric, dt: PyTree) -> None:

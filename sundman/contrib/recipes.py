@@ -5,9 +5,10 @@ On the Sundman clock they are ``compose(integrators.psgld(...), clocks.sundman(.
 
 from __future__ import annotations
 
-from sundman import clocks, integrators
-from sundman.curvature import Curvature
-from sundman.metric_tensors import Metric
+from sundman import clocks
+from sundman.contrib import integrators
+from sundman.contrib.curvature import Curvature
+from sundman.contrib.metric_tensors import Metric
 from sundman.recipes.registry import StepOrClock, as_clock, recipe
 from sundman.samplers import Sampler, compose
 from sundman.value import Number
@@ -42,7 +43,7 @@ def psgld(
 
     Examples:
       >>> star = sundman.targets.star()
-      >>> sampler = sundman.psgld(1e-3, eps=0.1)
+      >>> sampler = sundman.contrib.psgld(1e-3, eps=0.1)
       >>> draws = sundman.sample(star, sampler, key=jax.random.key(0), steps=20)
       >>> draws.values.shape
       (1, 20, 2)
@@ -83,7 +84,7 @@ def adam_sgld(
 
     Examples:
       >>> star = sundman.targets.star()
-      >>> sampler = sundman.adam_sgld(1e-3, eps=0.1)
+      >>> sampler = sundman.contrib.adam_sgld(1e-3, eps=0.1)
       >>> draws = sundman.sample(star, sampler, key=jax.random.key(0), steps=20)
       >>> draws.values.shape
       (1, 20, 2)
@@ -100,7 +101,7 @@ def sgrld(
     metric: Metric,
     divergence: bool = True,
 ) -> Sampler:
-    """SGRLD in a metric (:mod:`sundman.metric_tensors`) at the fixed step h.
+    """SGRLD in a metric (:mod:`sundman.contrib.metric_tensors`) at the fixed step h.
 
     theta <- theta - h G^{-1} grad + h T Gamma + sqrt(2 T h) G^{-1/2} xi.
 
@@ -115,8 +116,8 @@ def sgrld(
 
     Examples:
       >>> star = sundman.targets.star()
-      >>> metric = sundman.metric_tensors.monge(star.potential, 0.1)
-      >>> sampler = sundman.sgrld(1e-3, metric=metric)
+      >>> metric = sundman.contrib.metric_tensors.monge(star.potential, 0.1)
+      >>> sampler = sundman.contrib.sgrld(1e-3, metric=metric)
       >>> draws = sundman.sample(star, sampler, key=jax.random.key(0), steps=20)
       >>> draws.values.shape
       (1, 20, 2)
@@ -149,8 +150,8 @@ def sgrhmc(
 
     Examples:
       >>> star = sundman.targets.star()
-      >>> metric = sundman.metric_tensors.monge(star.potential, 0.1)
-      >>> sampler = sundman.sgrhmc(0.01, metric=metric)
+      >>> metric = sundman.contrib.metric_tensors.monge(star.potential, 0.1)
+      >>> sampler = sundman.contrib.sgrhmc(0.01, metric=metric)
       >>> draws = sundman.sample(star, sampler, key=jax.random.key(0), steps=20)
       >>> draws.values.shape
       (1, 20, 2)

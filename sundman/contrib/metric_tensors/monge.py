@@ -19,8 +19,8 @@ from jax import Array
 
 from sundman import check
 from sundman._types import PyTree
-from sundman.curvature import Curvature, as_curvature, exact
-from sundman.metric_tensors.base import Metric
+from sundman.contrib.curvature import Curvature, as_curvature, exact
+from sundman.contrib.metric_tensors.base import Metric
 from sundman.noise import Stream
 from sundman.value import Number, as_value
 
@@ -32,7 +32,7 @@ class Monge(Metric):
       potential: U.
       alpha: 0 is the identity.
       curvature: the diagonal of H, for its trace; exact if it is not given, which takes as many
-        products as there are coordinates (:func:`sundman.curvature.probed` takes a few).
+        products as there are coordinates (:func:`sundman.contrib.curvature.probed` takes a few).
     """
 
     potential: Callable[[PyTree], Array]

@@ -8,13 +8,13 @@ values are known there. Under ``jit`` they are not: a G that is not positive def
 positions that are not finite, which the guard of a run records as a divergence.
 """
 
-from sundman.metric_tensors.base import Metric
-from sundman.metric_tensors.matrices import Dense as dense
-from sundman.metric_tensors.matrices import Diagonal as diagonal
-from sundman.metric_tensors.matrices import DiagonalMetric
-from sundman.metric_tensors.matrices import Fisher as fisher
-from sundman.metric_tensors.matrices import PosteriorFisher as posterior_fisher
-from sundman.metric_tensors.monge import Monge as monge
+from sundman.contrib.metric_tensors.base import Metric
+from sundman.contrib.metric_tensors.matrices import Dense as dense
+from sundman.contrib.metric_tensors.matrices import Diagonal as diagonal
+from sundman.contrib.metric_tensors.matrices import DiagonalMetric
+from sundman.contrib.metric_tensors.matrices import Fisher as fisher
+from sundman.contrib.metric_tensors.matrices import PosteriorFisher as posterior_fisher
+from sundman.contrib.metric_tensors.monge import Monge as monge
 
 __all__ = [
     "DiagonalMetric",

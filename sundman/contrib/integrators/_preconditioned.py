@@ -13,7 +13,7 @@ P moves with theta, and without Gamma_i = dP_i / dtheta_i the law is wrong at ev
 dt -> 0 at a fixed lambda, V comes to follow G^2, and in one dimension the law tends to
 exp(-U/T) / P: too much mass where gradients are large. A large eps makes P nearly constant and
 that bias small. Gamma needs the diagonal of the Hessian, ``curvature``
-(:mod:`sundman.curvature`):
+(:mod:`sundman.contrib.curvature`):
 
     divergence="step":   Gamma_i = P'(V_i) (1 - lambda) 2 G_i H_ii / scale^2   what this step adds
     divergence="limit":  Gamma_i = P'(V_i)              2 G_i H_ii / scale^2   as if V were G^2
@@ -50,7 +50,7 @@ from jax import Array
 
 from sundman import check
 from sundman._types import PyTree
-from sundman.curvature import Curvature, as_curvature
+from sundman.contrib.curvature import Curvature, as_curvature
 from sundman.integrators.base import Integrator, cast_like, check_noise, per_leaf
 from sundman.noise import Noise, Purpose, Stream, named, substream
 from sundman.value import Number, static
