@@ -462,7 +462,8 @@ def what_was_judged(draws: Draws, summary: RunSummary, target: TargetLike | None
     if not is_network(draws, target):
         looked_at, kept = len(summary.labels) - 1, number_of(draws.values)
         many = f"{kept:,}" if looked_at >= kept else f"{looked_at:,} of {kept:,}"
-        return f"U and {many} kept value{'s' if kept > 1 else ''}" if kept else "U"
+        text = f"U and {many} kept value{'s' if kept > 1 else ''}" if kept else "U"
+        return text + _of_covariances(summary, kept)
     streamed = _affordable_rows(draws, target, _FORWARD) is None
     weights = summarise(draws, kept_values=True)
     worst = int(np.argmax(weights.rhat[1:])) + 1
@@ -472,6 +473,22 @@ def what_was_judged(draws: Draws, summary: RunSummary, target: TargetLike | None
         f"the weights, which {'agree' if settled else 'have not settled'} (largest split R-hat "
         f"{weights.rhat[worst]:.3g}, of {weights.labels[worst]})"
     )
+
+
+def _of_covariances(summary: RunSummary, number: int) -> str:
+    """How far off a covariance may be, where draws are too few to know it in every direction.
+
+    Of n independent draws the eigenvalues of the covariance of d values lie below
+    (1 + sqrt(d/n))^2 (Marchenko and Pastur, 1967).
+    """
+    if number < 2:
+        return ""
+    least = float(np.min(effective_draws(summary.values[..., 1:], summary.weight)))
+    off = (1.0 + math.sqrt(number / max(least, 1.0))) ** 2 - 1.0
+    if off <= STIFF:
+        return ""
+    known = f"to {off:.0%} only" if off < 1.0 else "hardly at all"
+    return f" one by one; their covariance is known along its worst direction {known}"
 
 
 def predictions(draws: Draws, target: TargetLike | None) -> Iterator[Reason]:

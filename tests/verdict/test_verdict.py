@@ -323,3 +323,19 @@ def test_a_run_on_disk_is_judged_without_reading_it_whole(tmp_path, monkeypatch)
     for size in (1, 6, 100):
         monkeypatch.setattr("sundman._chunks.IN_MEMORY", size)
         assert _chunks.ends_of_weight(lost).tolist() == [3, 0, 4]
+
+
+@pytest.mark.parametrize(("number", "said"), [(100, True), (2000, False)])
+def test_a_good_verdict_says_how_far_a_covariance_is_known(number, said):
+    """Exact draws of a normal law in 20 dimensions: the widest direction is off by chance."""
+    x = np.random.default_rng(0).normal(size=(4, number, 20))
+    stats = {"potential": 0.5 * np.square(x).sum(axis=2)}
+    draws = sundman.Draws(x, np.ones(x.shape[:2]), stats, np.full(4, -1), x[:, -1])
+    judged = sundman.judge(draws).judged
+    widest = np.linalg.eigvalsh(np.cov(x.reshape(-1, 20).T))[-1] - 1.0
+    assert ("worst direction" in judged) == said
+    if said:
+        stated = float(judged.split("worst direction to ")[1].split("%")[0]) / 100
+        assert 0.6 * widest < stated < 1.7 * widest
+    else:
+        assert widest < 0.3
