@@ -19,6 +19,7 @@ import argparse
 import json
 import math
 import time
+import warnings
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -146,7 +147,9 @@ def _ascent(slope: np.ndarray, curvature: np.ndarray) -> tuple[np.ndarray, float
 
 def k_hat(log_weights: np.ndarray) -> float:
     """Pareto's k of the largest weights."""
-    import arviz
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", FutureWarning)  # of a version of ArviZ to come
+        import arviz
 
     with np.errstate(over="ignore"):
         return float(arviz.psislw(log_weights.copy())[1])

@@ -356,8 +356,9 @@ def at_spots(draws: Draws, seen: SpotChecks | None, temperature: float) -> Itera
 def what_spots_see(seen: SpotChecks) -> str:
     """What size of error the spot checks could see, for a verdict that found none."""
     mean, widest = _mean_of(seen.virial), _ERRORS_AT_SPOTS * float(np.max(seen.errors))
-    text = "spot checks without minibatch noise would show a temperature off by "
-    text += f"{max(TEMPERATURE, ERRORS * mean.error):.0%}"
+    hot = max(TEMPERATURE, ERRORS * mean.error)
+    text = "spot checks without minibatch noise, which found nothing, see temperatures off by "
+    text += f"{hot:.0%}"
     off = max(STIFF, widest)
     return text + (f", or one direction's variance by {off:.0%}" if off < 1.0 else "")
 
@@ -487,8 +488,9 @@ def _of_covariances(summary: RunSummary, number: int) -> str:
     off = (1.0 + math.sqrt(number / max(least, 1.0))) ** 2 - 1.0
     if off <= STIFF:
         return ""
-    known = f"to {off:.0%} only" if off < 1.0 else "hardly at all"
-    return f" one by one; their covariance is known along its worst direction {known}"
+    if off > 1.0:
+        return " one by one, not how they vary together"
+    return f" one by one; their covariance is known along its worst direction to {off:.0%} only"
 
 
 def predictions(draws: Draws, target: TargetLike | None) -> Iterator[Reason]:
